@@ -305,7 +305,7 @@ pub(crate) fn put_authentication(wire: &mut Wire, code: i32, data: &[u8]) {
 fn read_password<T>(wire: &mut Wire, take: impl FnOnce(&[u8]) -> Result<T, Unproved>) -> Result<T, Unproved> {
     wire.flush()?;
     let frame = wire.read(message::SHORT_BYTES_MAX)?;
-    match message::decode(frame.kind, wire.body(&frame)).map_err(ended)? {
+    match wire.decode(&frame).map_err(ended)? {
         Message::Password(body) => take(body),
         Message::Terminate => Err(End::Gone.into()),
         _ => {

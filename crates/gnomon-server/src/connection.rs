@@ -121,6 +121,7 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
         return Err(End::Gone);
     }
     wire.set_idle_timeout(shared.options.idle_timeout)?;
+    wire.count_input(session.memory().hold(0).map_err(End::Fatal)?);
     let mut connection =
         Connection { shared, peer: &peer, wire, session, interrupt, is_skipping: false, is_ready: false };
     connection.greet()?;
@@ -212,7 +213,7 @@ impl Connection<'_> {
 
     /// Carries one message out.
     fn take(&mut self, frame: &Frame) -> Result<(), End> {
-        let message = match message::decode(frame.kind, self.wire.body(frame)) {
+        let message = match self.wire.decode(frame) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
             Err(_) if self.is_skipping => return Ok(()),

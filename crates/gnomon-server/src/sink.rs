@@ -289,7 +289,7 @@ impl CopySource for WireCopySource<'_, '_> {
                 }
                 Err(end) => return Err(self.sink.gone(end)),
             };
-            let message = message::decode(frame.kind, self.sink.wire.body(&frame));
+            let message = self.sink.wire.decode(&frame);
             return match message {
                 Ok(Message::CopyData(data)) => Ok(Some(data.to_vec())),
                 Ok(Message::CopyDone) => Ok(None),

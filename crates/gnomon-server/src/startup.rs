@@ -67,7 +67,7 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
     let (mut asked_tls, mut asked_gss) = (false, false);
     loop {
         let frame = wire.read_untyped()?;
-        let mut reader = Reader::new(wire.body(&frame));
+        let mut reader = Reader::new(wire.body(&frame).map_err(End::Fatal)?);
         match reader.i32().map_err(ended)? {
             SSL_REQUEST if !asked_tls && reader.is_empty() => {
                 asked_tls = true;

@@ -19,12 +19,13 @@ use std::{
 use gnomon::sync::Arc;
 use gnomon_sql::{
     SqlError,
+    memory::Held,
     session::{ConnectedBy, Mark},
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
 
-use crate::message::{self, violation};
+use crate::message::{self, Decoded, Message, violation};
 
 /// Output is sent once it is this long.
 const OUTPUT_BYTES: usize = 32 << 10;
@@ -169,7 +170,15 @@ impl From<io::Error> for End {
 pub struct Frame {
     /// The message's type; 0 for those of the start, which have none.
     pub kind: u8,
-    body: Range<usize>,
+    body: Result<Range<usize>, SqlError>,
+}
+
+/// A message that there is no memory for: it is read and thrown away.
+#[derive(Debug)]
+struct Skipped {
+    kind: u8,
+    bytes_left: usize,
+    error: SqlError,
 }
 
 /// A connection's socket and buffers.
@@ -182,6 +191,9 @@ pub struct Wire {
     copy_left: usize,
     /// Bytes still to come of a message that was refused for its length.
     refused: usize,
+    skipped: Option<Skipped>,
+    /// The memory that the input takes beyond [`INPUT_BYTES`]; none before a session has an account of it.
+    input_memory: Option<Held>,
     output: Vec<u8>,
     /// How often output has left.
     sent: u64,
@@ -201,12 +213,20 @@ impl Wire {
             unread: 0..0,
             copy_left: 0,
             refused: 0,
+            skipped: None,
+            input_memory: None,
             output: Vec::with_capacity(INPUT_BYTES),
             sent: 0,
             broken: false,
             idle_timeout: None,
             read_timeout: None,
         }
+    }
+
+    /// Counts the memory of long messages as a part of `memory`. A message that does not fit is skipped, and its
+    /// [`Wire::decode`] fails with 53200.
+    pub fn count_input(&mut self, memory: Held) {
+        self.input_memory = Some(memory);
     }
 
     /// Reads a message without a type, as a connection begins with: its length, then the rest.
@@ -219,6 +239,9 @@ impl Wire {
     pub fn read(&mut self, bytes_max: usize) -> Result<Frame, End> {
         if self.copy_left > 0 {
             return self.read_piece();
+        }
+        if let Some(skipped) = self.skipped.take() {
+            return self.skip(skipped);
         }
         let limit = |kind| {
             if message::may_be_long(kind) { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) }
@@ -238,7 +261,8 @@ impl Wire {
 
     fn read_frame(&mut self, prefix: usize, limit: impl Fn(u8) -> usize) -> Result<Frame, End> {
         while self.unread.len() < prefix + 4 {
-            self.fill(prefix + 4)?;
+            self.make_room(prefix + 4).map_err(End::Fatal)?;
+            self.fill()?;
         }
         let head = &self.input[self.unread.clone()];
         let kind = if prefix == 1 { head[0] } else { 0 };
@@ -260,42 +284,82 @@ impl Wire {
             ));
         }
         while self.unread.len() < prefix + length {
-            self.fill(prefix + length)?;
+            if let Err(error) = self.make_room(prefix + length) {
+                return self.skip(Skipped { kind, bytes_left: prefix + length, error });
+            }
+            self.fill()?;
         }
         let start = self.unread.start;
         self.unread.start += prefix + length;
-        Ok(Frame { kind, body: start + prefix + 4..start + prefix + length })
+        Ok(Frame { kind, body: Ok(start + prefix + 4..start + prefix + length) })
+    }
+
+    /// Reads the rest of a message that there is no memory for, without keeping it.
+    fn skip(&mut self, mut skipped: Skipped) -> Result<Frame, End> {
+        loop {
+            let count = self.unread.len().min(skipped.bytes_left);
+            self.unread.start += count;
+            skipped.bytes_left -= count;
+            if skipped.bytes_left == 0 {
+                return Ok(Frame { kind: skipped.kind, body: Err(skipped.error) });
+            }
+            let filled = self.make_room(INPUT_BYTES).map_err(End::Fatal).and_then(|()| self.fill());
+            if let Err(end) = filled {
+                self.skipped = Some(skipped);
+                return Err(end);
+            }
+        }
     }
 
     /// Reads a piece of the present message of COPY data.
     fn read_piece(&mut self) -> Result<Frame, End> {
         if self.unread.is_empty() {
-            self.fill(self.copy_left.min(PIECE_BYTES))?;
+            self.make_room(self.copy_left.min(PIECE_BYTES)).map_err(End::Fatal)?;
+            self.fill()?;
         }
         let start = self.unread.start;
         let length = self.unread.len().min(self.copy_left);
         self.unread.start += length;
         self.copy_left -= length;
-        Ok(Frame { kind: message::COPY_DATA, body: start..start + length })
+        Ok(Frame { kind: message::COPY_DATA, body: Ok(start..start + length) })
     }
 
-    /// Reads what there is, at least a byte, towards having `wanted` bytes unread.
-    fn fill(&mut self, wanted: usize) -> Result<(), End> {
+    /// Makes the buffer fit to read more towards having `wanted` bytes unread: longer by what has come, not by what is
+    /// announced; short again when a long message was read.
+    ///
+    /// # Errors
+    /// 53200; then it is as it was.
+    fn make_room(&mut self, wanted: usize) -> Result<(), SqlError> {
         if self.unread.is_empty() {
             self.unread = 0..0;
-            if self.input.len() > 8 * INPUT_BYTES && wanted <= INPUT_BYTES {
-                self.input = vec![0; INPUT_BYTES];
-            }
         }
-        if self.unread.end == self.input.len() {
-            if self.unread.start > 0 {
-                self.input.copy_within(self.unread.clone(), 0);
-                self.unread = 0..self.unread.len();
-            } else {
-                // Full of one message: grow with what has come, not with what is announced.
-                self.input.resize((self.input.len() * 2).min(wanted.max(INPUT_BYTES)), 0);
-            }
+        if self.input.len() > 8 * INPUT_BYTES && wanted <= INPUT_BYTES && self.unread.len() < INPUT_BYTES {
+            let mut input = vec![0; INPUT_BYTES];
+            input[..self.unread.len()].copy_from_slice(&self.input[self.unread.clone()]);
+            self.unread = 0..self.unread.len();
+            self.input = input;
+            self.count(INPUT_BYTES)?;
+        } else if self.unread.end == self.input.len() && self.unread.start > 0 {
+            self.input.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        } else if self.unread.end == self.input.len() {
+            let length = (self.input.len() * 2).min(wanted.max(INPUT_BYTES));
+            self.count(length)?;
+            self.input.resize(length, 0);
         }
+        Ok(())
+    }
+
+    /// Counts a buffer of `length` bytes.
+    fn count(&mut self, length: usize) -> Result<(), SqlError> {
+        match &mut self.input_memory {
+            Some(memory) => memory.set(length - INPUT_BYTES),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads what there is, at least a byte.
+    fn fill(&mut self) -> Result<(), End> {
         let stream = self.channel.stream()?;
         loop {
             match stream.read(&mut self.input[self.unread.end..]) {
@@ -310,9 +374,20 @@ impl Wire {
         }
     }
 
-    /// The body of the last frame that was read.
-    pub fn body(&self, frame: &Frame) -> &[u8] {
-        &self.input[frame.body.clone()]
+    /// Decodes the last frame that was read.
+    ///
+    /// # Errors
+    /// Those of [`message::decode`], and 53200 for a message that there was no memory for.
+    pub fn decode(&self, frame: &Frame) -> Decoded<Message<'_>> {
+        message::decode(frame.kind, self.body(frame)?)
+    }
+
+    /// Returns the body of the last frame that was read.
+    ///
+    /// # Errors
+    /// 53200 if there was no memory for it.
+    pub fn body(&self, frame: &Frame) -> Decoded<&[u8]> {
+        Ok(&self.input[frame.body.clone()?])
     }
 
     /// Whether bytes have arrived that no message was made of yet.
@@ -483,7 +558,7 @@ impl Wire {
     pub fn refuse(&mut self) {
         let socket = self.channel.socket();
         if socket.is_some_and(|socket| socket.set_read_timeout(Some(TICK)).is_ok()) {
-            let _ = self.fill(INPUT_BYTES);
+            let _ = self.make_room(INPUT_BYTES).map_err(End::Fatal).and_then(|()| self.fill());
         }
         self.close();
     }

@@ -1,5 +1,8 @@
 //! Limits on the memory of sessions, as a client meets them.
 
+use std::time::Duration;
+
+use gnomon::sync::thread;
 use gnomon_sql::session::{MemoryLimits, SqlDatabase};
 
 use crate::common::{TestServer, bind, error_field, execute, kinds, options, parse, rows, state, sync};
@@ -14,7 +17,7 @@ fn limited(session_bytes: usize) -> TestServer {
 
 #[test]
 fn a_session_that_keeps_too_much_goes_on() {
-    let server = limited(8 << 20);
+    let server = limited(12 << 20);
     let mut raw = server.raw();
     let text = format!("SELECT '{}'", "x".repeat(1 << 20));
     let mut kept = 0;
@@ -28,14 +31,14 @@ fn a_session_that_keeps_too_much_goes_on() {
         kept += 1;
         assert!(kept < 20);
     };
-    assert_eq!((kept, state(&refused).as_str()), (2, "53200"));
+    assert_eq!((kept, state(&refused).as_str()), (3, "53200"));
     assert!(
-        error_field(&refused, b'D').contains("A session may take 8 MB"),
+        error_field(&refused, b'D').contains("A session may take 12 MB"),
         "{}",
         error_field(&refused, b'D')
     );
     assert_eq!(raw.query("SELECT 1"), "TDCZI");
-    assert!(server.handle.metrics().session_memory_bytes > 6 << 20);
+    assert!(server.handle.metrics().session_memory_bytes > 9 << 20);
     assert!(server.handle.metrics().memory_refused > 0);
     assert_eq!(raw.query("DEALLOCATE ALL"), "CZI");
     assert!(server.handle.metrics().session_memory_bytes < 1 << 20);
@@ -105,4 +108,66 @@ fn large_rows_are_whole() {
     let row = &rows(&messages)[0];
     assert_eq!(row[2].as_deref(), Some("ab".repeat(300_000).as_str()));
     assert_eq!(row[3].as_deref(), Some("\0\0\0\u{7}"));
+}
+
+fn wait_until(what: impl Fn() -> bool) {
+    for _ in 0..12_000 {
+        if what() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it does not come within a minute");
+}
+
+/// A session of 4 MiB is sent messages of 6 MiB: whole, one byte at a time short of the end, and several side by side.
+#[test]
+fn messages_count_while_they_arrive() {
+    let server = limited(4 << 20);
+    let taken = || server.handle.metrics().session_memory_bytes;
+    let mut raw = server.raw();
+    let text = format!("SELECT length('{}')", "x".repeat(6 << 20));
+    assert_eq!(raw.query("SELECT 1"), "TDCZI");
+    let before = taken();
+    assert_eq!(raw.query(&text), "EZI");
+    raw.bytes(&parse("", &text));
+    raw.bytes(&bind("", "", &[], 1));
+    raw.bytes(&sync());
+    let answer = raw.until_ready();
+    assert_eq!((kinds(&answer).as_str(), state(&answer).as_str()), ("EZI", "53200"));
+    assert_eq!(raw.query("SELECT 1"), "TDCZI");
+    assert_eq!(taken(), before);
+
+    let message = parse("", &"x".repeat(3 << 20));
+    let (most, rest) = message.split_at(2 << 20);
+    raw.bytes(most);
+    wait_until(|| taken() >= before + (2 << 20));
+    raw.bytes(rest);
+    raw.bytes(&sync());
+    assert_eq!(kinds(&raw.until_ready()), "EZI", "it is no statement");
+    assert_eq!(raw.query("SELECT 1"), "TDCZI");
+    assert_eq!(taken(), before);
+
+    raw.bytes(most);
+    wait_until(|| taken() >= before + (2 << 20));
+    drop(raw);
+    wait_until(|| taken() == 0);
+}
+
+/// A row of long values: what a session may not hold is refused before it is made, and nothing of it stays.
+#[test]
+fn long_values_count_while_their_row_passes() {
+    let server = limited(8 << 20);
+    let mut raw = server.raw();
+    let columns = |count: usize| format!("SELECT {}", vec!["repeat('x', 1 << 20)"; count].join(", "));
+    assert_eq!(raw.query(&columns(5)), "TDCZI");
+    assert_eq!(raw.query(&columns(9)), "TEZI");
+    let rows = |count: usize| format!("{} FROM generate_series(1, 10)", columns(count));
+    assert_eq!(raw.query(&rows(5)), "TDDDDDDDDDDCZI");
+    assert_eq!(
+        raw.query(&format!("PREPARE p AS {}", columns(100))),
+        "CZI",
+        "long values are not kept in plans"
+    );
+    assert_eq!(raw.query("EXECUTE p"), "TEZI");
 }

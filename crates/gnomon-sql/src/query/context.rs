@@ -69,6 +69,8 @@ pub(super) struct ExecState {
     passing_bytes: usize,
     /// The memory that is taken by what stands here.
     kept_bytes: usize,
+    /// The memory that long values of rows on their way take.
+    long_bytes: usize,
     rows_since_check: u32,
 }
 
@@ -126,6 +128,25 @@ impl<'a> ExecContext<'a> {
                 self.memory_bytes_max >> 20
             )));
         }
+        self.hold()
+    }
+
+    /// Takes memory for a long value of a row on its way; [`ExecContext::release_long`] gives it back. It counts as the
+    /// session's, and not as that of the statement's sorts and hashes.
+    pub(super) fn reserve_long(&mut self, bytes: usize) -> Result<()> {
+        self.state.long_bytes += bytes;
+        self.hold()
+    }
+
+    /// Gives back what [`ExecContext::reserve_long`] took.
+    pub(super) fn release_long(&mut self, bytes: usize) {
+        self.state.long_bytes = self.state.long_bytes.saturating_sub(bytes);
+    }
+
+    /// Takes from the session's account what is reserved.
+    fn hold(&mut self) -> Result<()> {
+        let state = &self.state;
+        let taken = state.passing_bytes.saturating_add(state.kept_bytes).saturating_add(state.long_bytes);
         match &mut self.memory {
             Some(held) if taken > held.bytes() => held.set(taken.next_multiple_of(HELD_PIECE_BYTES)),
             _ => Ok(()),

@@ -124,6 +124,11 @@ impl Session {
         })
     }
 
+    /// Returns the account of the memory that the session takes, for what its connection holds for it.
+    pub fn memory(&self) -> &Arc<Account> {
+        &self.memory
+    }
+
     /// The value of a setting, such as `server_version`, as SHOW prints it.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.settings.show(name).ok().map(|(_, value)| value)

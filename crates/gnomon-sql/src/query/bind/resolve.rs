@@ -10,9 +10,13 @@ use crate::{
     types::{
         self, ColumnType, Datum, Type,
         cast::{self, CastContext, cannot_cast, cast_context},
+        limit::datum_bytes,
         text,
     },
 };
+
+/// Calls with longer values are left in the plan, and evaluated for each row: a plan stays, a row passes.
+const FOLDED_BYTES_MAX: usize = 64 << 10;
 
 impl Binder<'_> {
     /// The type that the syntax names.
@@ -183,12 +187,13 @@ impl Binder<'_> {
         Ok(out)
     }
 
-    /// A call; of constants, its value, if it is immutable and does not fail.
+    /// A call; of constants, its value, if it is immutable, does not fail and is not long.
     pub(super) fn apply(&mut self, function: FunctionRef, args: Vec<Expr>) -> Result<Expr> {
         let returns = function.returns();
         if function.volatility == Volatility::Immutable
             && let Some(values) = args.iter().map(|arg| arg.as_const().cloned()).collect::<Option<Vec<_>>>()
             && let Ok(value) = function.call(self.types, &values)
+            && datum_bytes(&value) <= FOLDED_BYTES_MAX
         {
             return Ok(Expr::constant(value, returns));
         }

@@ -28,6 +28,9 @@ use crate::{
     },
 };
 
+/// A value of a row that takes more than so many bytes is counted while the row passes.
+const LONG_BYTES: usize = 64 << 10;
+
 pub(super) use keys::{HashKey, hash_key};
 pub(super) use lock::{Locked, give_back, lock_row};
 pub(super) use scan::{Ranges, RowReader, key_ranges};
@@ -104,13 +107,19 @@ pub(super) struct HashedRows {
 /// Opens a plan.
 pub(super) fn open(plan: &Plan) -> Box<dyn RowSource> {
     match plan {
-        Plan::Values(node) => Box::new(ValuesSource { node: node.clone(), next: 0 }),
+        Plan::Values(node) => {
+            Box::new(ValuesSource { node: node.clone(), next: 0, long: LongValues::default() })
+        }
         Plan::TableScan(node) => scan::table(node),
         Plan::VirtualScan(node) => Box::new(scan::VirtualSource::new(node.clone())),
         Plan::FunctionScan(node) => Box::new(scan::FunctionSource::new(node.clone())),
         Plan::CteScan(node) => Box::new(set::CteSource::new(node.clone())),
         Plan::Filter(node) => Box::new(FilterSource { input: open(&node.input), node: node.clone() }),
-        Plan::Project(node) => Box::new(ProjectSource { input: open(&node.input), node: node.clone() }),
+        Plan::Project(node) => Box::new(ProjectSource {
+            input: open(&node.input),
+            node: node.clone(),
+            long: LongValues::default(),
+        }),
         Plan::ProjectSet(node) => Box::new(scan::ProjectSetSource::new(node.clone())),
         Plan::NestedLoop(node) => Box::new(join::NestedLoopSource::new(node.clone())),
         Plan::HashJoin(node) => Box::new(join::HashJoinSource::new(node.clone())),
@@ -130,13 +139,27 @@ pub(super) fn open(plan: &Plan) -> Box<dyn RowSource> {
 
 /// Evaluates expressions to a row.
 pub(super) fn eval_all(exprs: &[Expr], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Row> {
+    eval_watched(exprs, row, ctx, |_, _| Ok(()))
+}
+
+/// Evaluates expressions to a row. `on_long` is told the size of each long value before the next one is evaluated.
+fn eval_watched<'a>(
+    exprs: &[Expr],
+    row: &[Datum],
+    ctx: &mut ExecContext<'a>,
+    mut on_long: impl FnMut(&mut ExecContext<'a>, usize) -> Result<()>,
+) -> Result<Row> {
     let mut out = Vec::with_capacity(exprs.len());
     let mut bytes = 0;
     for expr in exprs {
         let value = expr.eval(row, ctx)?;
-        bytes += datum_bytes(&value);
+        let value_bytes = datum_bytes(&value);
+        bytes += value_bytes;
         if bytes > ROW_BYTES_MAX {
             return Err(too_long());
+        }
+        if value_bytes > LONG_BYTES {
+            on_long(ctx, value_bytes)?;
         }
         out.push(value);
     }
@@ -159,6 +182,7 @@ pub(super) fn collect(source: &mut dyn RowSource, ctx: &mut ExecContext<'_>) -> 
 struct ValuesSource {
     node: Arc<plan::Values>,
     next: usize,
+    long: LongValues,
 }
 
 impl RowSource for ValuesSource {
@@ -166,7 +190,8 @@ impl RowSource for ValuesSource {
         ctx.tick()?;
         let Some(row) = self.node.rows.get(self.next) else { return Ok(None) };
         self.next += 1;
-        eval_all(row, &[], ctx).map(Some)
+        self.long.release(ctx);
+        self.long.eval(row, &[], ctx).map(Some)
     }
 }
 
@@ -186,17 +211,36 @@ impl RowSource for FilterSource {
     }
 }
 
+/// The memory of the long values of a source's last row, in bytes.
+#[derive(Default)]
+struct LongValues(usize);
+
+impl LongValues {
+    fn release(&mut self, ctx: &mut ExecContext<'_>) {
+        ctx.release_long(mem::take(&mut self.0));
+    }
+
+    /// Evaluates expressions to a row, and takes memory for each long value before the next one is evaluated.
+    fn eval(&mut self, exprs: &[Expr], row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Row> {
+        eval_watched(exprs, row, ctx, |ctx, bytes| {
+            self.0 += bytes;
+            ctx.reserve_long(bytes)
+        })
+    }
+}
+
 struct ProjectSource {
     node: Arc<plan::Project>,
     input: Box<dyn RowSource>,
+    long: LongValues,
 }
 
 impl RowSource for ProjectSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
-        match self.input.next(ctx)? {
-            Some(row) => eval_all(&self.node.columns, &row, ctx).map(Some),
-            None => Ok(None),
-        }
+        // The row before was read: its values are not needed any more.
+        self.long.release(ctx);
+        let Some(row) = self.input.next(ctx)? else { return Ok(None) };
+        self.long.eval(&self.node.columns, &row, ctx).map(Some)
     }
 }
 

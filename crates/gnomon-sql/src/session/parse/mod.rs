@@ -53,6 +53,8 @@ pub(crate) const SQL_BYTES_MAX: usize = 64 << 20;
 /// The memory of a token while its statement is parsed and bound, in bytes: the token, its part of the tree and of
 /// the plan.
 const PARSING_TOKEN_BYTES: usize = 400;
+/// How often a long text is in memory while it is parsed and bound: itself, its tokens, its tree and its plan.
+const PARSING_COPIES: usize = 4;
 /// The part that stays with a prepared statement; a star and a view make more of a token than a number.
 const KEPT_TOKEN_BYTES: usize = 600;
 /// Texts that are not longer than this need no look at the memory.
@@ -85,7 +87,10 @@ impl Drop for Parsed {
 
 /// About how much memory it takes to parse and bind a text of so many tokens, in bytes.
 pub(crate) fn parsing_bytes(sql: &str, tokens: usize) -> usize {
-    if sql.len() <= SHORT_BYTES { 0 } else { tokens.saturating_mul(PARSING_TOKEN_BYTES) }
+    if sql.len() <= SHORT_BYTES {
+        return 0;
+    }
+    tokens.saturating_mul(PARSING_TOKEN_BYTES).saturating_add(PARSING_COPIES * sql.len())
 }
 
 /// Parses a text of statements separated by semicolons. Empty statements are left out. `watch` is told now and then how
