@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use gnomon_sql::{Severity, SqlError, SqlState, session::ConnectedBy};
 
 use crate::{
-    message::{self, Message, Reader, put, violation},
+    message::{self, Reader, put, violation},
     metrics::count,
     options::{Auth, ClientCertificates},
     scram::{self, Exchange, Failure},
@@ -305,9 +305,9 @@ pub(crate) fn put_authentication(wire: &mut Wire, code: i32, data: &[u8]) {
 fn read_password<T>(wire: &mut Wire, take: impl FnOnce(&[u8]) -> Result<T, Unproved>) -> Result<T, Unproved> {
     wire.flush()?;
     let frame = wire.read(message::SHORT_BYTES_MAX)?;
-    match wire.decode(&frame).map_err(ended)? {
-        Message::Password(body) => take(body),
-        Message::Terminate => Err(End::Gone.into()),
+    match frame.kind {
+        b'p' => take(wire.body(&frame).map_err(ended)?),
+        b'X' => Err(End::Gone.into()),
         _ => {
             let error = violation(format!("expected SASL response, got message type {}", frame.kind));
             Err(End::Fatal(error).into())

@@ -2,8 +2,9 @@
 //!
 //! The rules of the extended protocol stand here: after an error everything up to the next Sync is skipped; results
 //! stay in the buffer until an error, Sync or Flush (or until it is full); COPY messages outside a COPY are ignored,
-//! because a client may still be sending them when it learns that its COPY failed. A message that cannot be decoded ends
-//! the connection with 08P01: whatever follows it cannot be trusted to mean what it says.
+//! because a client may still be sending them when it learns that its COPY failed. A message whose content is malformed is
+//! answered by an error like any other; a length that cannot be or an unknown type ends the connection with 08P01, since
+//! whatever follows cannot be trusted to mean what it says.
 //!
 //! A panic below ends this connection only: the session is dropped, which rolls its transaction back and releases
 //! its locks, and the client is told XX000.
@@ -213,20 +214,18 @@ impl Connection<'_> {
 
     /// Carries one message out.
     fn take(&mut self, frame: &Frame) -> Result<(), End> {
+        if self.is_skipping && message::is_known(frame.kind) && !matches!(frame.kind, b'S' | b'X') {
+            return Ok(());
+        }
         let message = match self.wire.decode(frame) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
-            Err(_) if self.is_skipping => return Ok(()),
-            Err(error) => {
-                return match frame.kind {
-                    b'Q' => self.reject_query(&error),
-                    _ => self.reject(&error),
-                };
+            Err(error) if matches!(frame.kind, b'Q' | b'S') => {
+                self.is_skipping = false;
+                return self.reject_query(&error);
             }
+            Err(error) => return self.reject(&error),
         };
-        if self.is_skipping && !matches!(message, Message::Sync | Message::Terminate) {
-            return Ok(());
-        }
         match message {
             Message::Query(sql) => self.query(&sql),
             Message::Parse { name, sql, parameter_types } => self.parse(&name, &sql, &parameter_types),
@@ -256,9 +255,8 @@ impl Connection<'_> {
                 self.sync()
             }
             Message::FunctionCall => self.reject_query(&SqlError::unsupported("the function call protocol")),
-            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            Message::Copy => Ok(()),
             Message::Terminate => Err(End::Gone),
-            Message::Password(_) => Err(End::Fatal(message::violation("invalid frontend message type 112"))),
         }
     }
 
@@ -434,9 +432,10 @@ fn parameters(bind: &Bind<'_>) -> gnomon_sql::Result<Parameters> {
         ));
     }
     let with_format = |(index, value): (usize, &Option<&[u8]>)| {
-        value.map(|value| (format_of(&bind.parameter_formats, index), value.to_vec()))
+        let format = message::format(format_of(&bind.parameter_formats, index))?;
+        Ok(value.map(|value| (format, value.to_vec())))
     };
-    Ok(bind.parameters.iter().enumerate().map(with_format).collect())
+    bind.parameters.iter().enumerate().map(with_format).collect()
 }
 
 #[cfg(test)]

@@ -2,14 +2,16 @@
 //! (PostgreSQL's manual, "Frontend/Backend Protocol", "Message Formats").
 //!
 //! Decoding works on exactly one frame: a count or a length inside a message can never reach past the message's
-//! end, whatever follows it in the buffer, and bytes left over are an error too. Names and statements are owned
-//! (a statement may read more messages while it runs), parameter values are borrowed. Encoding appends to a byte
-//! buffer and patches the length in afterwards, so that a message is never built apart and copied.
+//! end, whatever follows it in the buffer, and bytes left over are an error too. The frame itself is whole, so such an
+//! error spoils its message only; a length that cannot be and an unknown type end the connection. A message with two
+//! errors may be answered by another of them than in PostgreSQL, which carries out parts of Bind as it reads. Names and
+//! statements are owned (a statement may read more messages while it runs), parameter values are borrowed. Encoding
+//! appends to a byte buffer and patches the length in afterwards, so that a message is never built apart and copied.
 
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{Format, ResultColumn, TransactionStatus},
-    types::Type,
+    types::{Type, binary},
 };
 
 /// Messages that carry no data are never longer, nor is any before authentication (as in PostgreSQL).
@@ -64,18 +66,12 @@ pub enum Message<'a> {
     Flush,
     /// `S`: the end of a pipeline.
     Sync,
-    /// `d`: data of a COPY FROM STDIN.
-    CopyData(&'a [u8]),
-    /// `c`: their end.
-    CopyDone,
-    /// `f`: the client gives up; why.
-    CopyFail(String),
+    /// `d`, `c`, `f`: of a COPY FROM STDIN, which reads them itself.
+    Copy,
     /// `F`: the obsolete function call.
     FunctionCall,
     /// `X`: goodbye.
     Terminate,
-    /// `p`: a password, or a step of SASL.
-    Password(&'a [u8]),
 }
 
 /// A Bind message.
@@ -85,8 +81,8 @@ pub struct Bind<'a> {
     pub portal: String,
     /// The statement's name.
     pub statement: String,
-    /// None (all text), one (for all) or one for each parameter.
-    pub parameter_formats: Vec<Format>,
+    /// Codes of formats: none (all text), one (for all) or one for each parameter.
+    pub parameter_formats: Vec<i16>,
     /// The values; none for NULL.
     pub parameters: Vec<Option<&'a [u8]>>,
     /// None (all text), one (for all) or one for each result column.
@@ -98,18 +94,24 @@ pub fn violation(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::PROTOCOL_VIOLATION, message).severity(Severity::Fatal)
 }
 
-/// Text from a client, which must be UTF-8 without NUL.
-fn text(bytes: &[u8]) -> Decoded<&str> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let from = error.valid_up_to();
-        let length = error.error_len().unwrap_or(bytes.len() - from);
-        let bad: Vec<String> =
-            bytes[from..from + length].iter().map(|byte| format!("0x{byte:02x}")).collect();
-        SqlError::new(
-            SqlState::CHARACTER_NOT_IN_REPERTOIRE,
-            format!("invalid byte sequence for encoding \"UTF8\": {}", bad.join(" ")),
-        )
-    })
+/// The error of a message whose frame is whole and whose content is not.
+fn malformed(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::PROTOCOL_VIOLATION, message)
+}
+
+fn cut_short() -> SqlError {
+    malformed("insufficient data left in message")
+}
+
+/// The format of a code.
+pub fn format(code: i16) -> Decoded<Format> {
+    match code {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        _ => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unsupported format code: {code}")))
+        }
+    }
 }
 
 /// Reads the body of one message from its front.
@@ -123,22 +125,15 @@ impl<'a> Reader<'a> {
 
     /// The next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Decoded<&'a [u8]> {
-        let (head, rest) =
-            self.0.split_at_checked(count).ok_or_else(|| violation("insufficient data left in message"))?;
+        let (head, rest) = self.0.split_at_checked(count).ok_or_else(cut_short)?;
         self.0 = rest;
         Ok(head)
     }
 
     fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
-        let (head, rest) =
-            self.0.split_first_chunk().ok_or_else(|| violation("insufficient data left in message"))?;
+        let (head, rest) = self.0.split_first_chunk().ok_or_else(cut_short)?;
         self.0 = rest;
         Ok(*head)
-    }
-
-    /// A byte.
-    pub fn u8(&mut self) -> Decoded<u8> {
-        self.array::<1>().map(|[byte]| byte)
     }
 
     /// A count of things, 16 bits.
@@ -153,14 +148,10 @@ impl<'a> Reader<'a> {
 
     /// A string that ends with NUL.
     pub fn string(&mut self) -> Decoded<&'a str> {
-        let end = self
-            .0
-            .iter()
-            .position(|byte| *byte == 0)
-            .ok_or_else(|| violation("invalid string in message"))?;
-        let bytes = self.bytes(end)?;
-        self.u8()?;
-        text(bytes)
+        let end = self.0.iter().position(|byte| *byte == 0);
+        let end = end.ok_or_else(|| malformed("invalid string in message"))?;
+        let bytes = self.bytes(end + 1)?;
+        binary::validate_text(&bytes[..end])
     }
 
     /// Whatever is left.
@@ -173,27 +164,39 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    fn formats(&mut self) -> Decoded<Vec<Format>> {
-        (0..self.count()?)
-            .map(|_| match self.array().map(i16::from_be_bytes)? {
-                0 => Ok(Format::Text),
-                1 => Ok(Format::Binary),
-                code => Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("unsupported format code: {code}"),
-                )),
-            })
-            .collect()
+    fn format_codes(&mut self) -> Decoded<Vec<i16>> {
+        (0..self.count()?).map(|_| self.array().map(i16::from_be_bytes)).collect()
     }
 
+    /// The length of a value, and the value; none for NULL.
+    fn value(&mut self) -> Decoded<Option<&'a [u8]>> {
+        match self.i32()? {
+            -1 => Ok(None),
+            length => self.bytes(usize::try_from(length).map_err(|_| cut_short())?).map(Some),
+        }
+    }
+
+    /// A statement or portal, which ends the message `message`.
     fn target(&mut self, message: &str) -> Decoded<(Target, String)> {
-        let target = match self.u8()? {
+        let [kind] = self.array().map_err(|_| malformed("no data left in message"))?;
+        let name = self.string()?.to_owned();
+        self.end()?;
+        let target = match kind {
             b'S' => Target::Statement,
             b'P' => Target::Portal,
-            other => return Err(violation(format!("invalid {message} message subtype {other}"))),
+            other => return Err(malformed(format!("invalid {message} message subtype {other}"))),
         };
-        Ok((target, self.string()?.to_owned()))
+        Ok((target, name))
     }
+
+    fn end(&self) -> Decoded<()> {
+        if self.is_empty() { Ok(()) } else { Err(malformed("invalid message format")) }
+    }
+}
+
+/// True if a connection that is up takes messages of this type.
+pub fn is_known(kind: u8) -> bool {
+    matches!(kind, b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S' | b'd' | b'c' | b'f' | b'F' | b'X')
 }
 
 /// Decodes the message of type `kind` with this body.
@@ -211,18 +214,9 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
         b'B' => Message::Bind(Bind {
             portal: reader.string()?.to_owned(),
             statement: reader.string()?.to_owned(),
-            parameter_formats: reader.formats()?,
-            parameters: (0..reader.count()?)
-                .map(|_| match reader.i32()? {
-                    -1 => Ok(None),
-                    length => {
-                        let length = usize::try_from(length)
-                            .map_err(|_| violation("a parameter has a negative length"))?;
-                        reader.bytes(length).map(Some)
-                    }
-                })
-                .collect::<Decoded<_>>()?,
-            result_formats: reader.formats()?,
+            parameter_formats: reader.format_codes()?,
+            parameters: (0..reader.count()?).map(|_| reader.value()).collect::<Decoded<_>>()?,
+            result_formats: reader.format_codes()?.into_iter().map(format).collect::<Decoded<_>>()?,
         }),
         b'D' => {
             let (target, name) = reader.target("DESCRIBE")?;
@@ -239,20 +233,13 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
         }
         b'H' => Message::Flush,
         b'S' => Message::Sync,
-        b'd' => Message::CopyData(reader.rest()),
-        b'c' => Message::CopyDone,
-        b'f' => Message::CopyFail(reader.string()?.to_owned()),
-        b'F' => {
-            reader.rest();
-            Message::FunctionCall
-        }
-        b'X' => Message::Terminate,
-        b'p' => Message::Password(reader.rest()),
+        // Of these PostgreSQL does not look at the content.
+        b'd' | b'c' | b'f' => return Ok(Message::Copy),
+        b'F' => return Ok(Message::FunctionCall),
+        b'X' => return Ok(Message::Terminate),
         other => return Err(violation(format!("invalid frontend message type {other}"))),
     };
-    if !reader.is_empty() {
-        return Err(violation("invalid message format: bytes are left over"));
-    }
+    reader.end()?;
     Ok(message)
 }
 
@@ -349,7 +336,7 @@ pub fn put_complete(out: &mut Vec<u8>, tag: &str) {
 }
 
 /// The format of column `index` by a list as Bind gives it: none for all text, one for all, or one for each.
-pub fn format_of(formats: &[Format], index: usize) -> Format {
+pub fn format_of<F: Copy + Default>(formats: &[F], index: usize) -> F {
     match formats {
         [one] => *one,
         _ => formats.get(index).copied().unwrap_or_default(),

@@ -10,7 +10,7 @@ use gnomon_sql::{
 };
 
 use crate::{
-    message::{self, Message, format_of, patch, put, violation},
+    message::{self, Reader, format_of, patch, put, violation},
     options::ServerOptions,
     wire::{End, Wire},
 };
@@ -289,24 +289,22 @@ impl CopySource for WireCopySource<'_, '_> {
                 }
                 Err(end) => return Err(self.sink.gone(end)),
             };
-            let message = self.sink.wire.decode(&frame);
-            return match message {
-                Ok(Message::CopyData(data)) => Ok(Some(data.to_vec())),
-                Ok(Message::CopyDone) => Ok(None),
-                Ok(Message::CopyFail(why)) => {
+            let body = self.sink.wire.body(&frame)?;
+            return match frame.kind {
+                message::COPY_DATA => Ok(Some(body.to_vec())),
+                b'c' => Ok(None),
+                b'f' => {
+                    let why = Reader::new(body).string()?;
                     Err(SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {why}")))
                 }
                 // "Frontends may send them, the backend ignores them during copy-in" (the protocol's rules).
-                Ok(Message::Flush | Message::Sync) => continue,
-                Ok(Message::Terminate) => Err(self.sink.gone(End::Gone)),
-                Ok(_) => {
-                    let error = violation(format!(
-                        "unexpected message type 0x{:02X} during COPY from stdin",
-                        frame.kind
-                    ));
+                b'H' | b'S' => continue,
+                b'X' => Err(self.sink.gone(End::Gone)),
+                other => {
+                    let error =
+                        violation(format!("unexpected message type 0x{other:02X} during COPY from stdin"));
                     Err(self.sink.gone(End::Fatal(error)))
                 }
-                Err(error) => Err(self.sink.gone(End::Fatal(error))),
             };
         }
     }

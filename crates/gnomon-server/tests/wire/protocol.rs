@@ -105,37 +105,6 @@ fn lengths_that_lie() {
 }
 
 #[test]
-fn bodies_that_are_malformed() {
-    let server = TestServer::start(options());
-    for (kind, body) in [
-        (b'Q', &b"no end"[..]),
-        (b'Q', b""),
-        (b'Q', b"a\0b"),
-        (b'P', b"s\0select\0\0\x02\0\0\0\x17"),
-        (b'B', b"\0\0\0\x01"),
-        (b'B', b"\0\0\0\0\xff\xff"),
-        (b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"),
-        (b'B', b"\0\0\0\0\0\x01\xff\xff\xff\xfe\0\0"),
-        (b'D', b"Xname\0"),
-        (b'D', b""),
-        (b'C', b"Sname"),
-        (b'E', b"\0\0\0"),
-        (b'S', b"x"),
-        (b'H', b"x"),
-        (b'p', b"password\0"),
-        (b'\0', b""),
-    ] {
-        let mut raw = server.raw();
-        raw.bytes(&frame(kind, body));
-        // What follows in the stream must not make up for what is missing.
-        raw.bytes(&frame(b'Q', &[b'x'; 64]));
-        let messages = raw.until_closed();
-        assert_eq!(state(&messages), "08P01", "{} {body:?}", kind as char);
-        assert_eq!(messages.len(), 1);
-    }
-}
-
-#[test]
 fn transaction_states_and_errors() {
     let server = TestServer::start(options());
     let mut raw = server.raw();

@@ -1,15 +1,18 @@
 //! Orders of messages in the extended protocol, with the replies that PostgreSQL 15 gave to them.
 //!
 //! `sequences.txt` has both: `> ` a message to the server, `< ` a reply. Replies are read behind Sync, Flush, a simple
-//! query, and `> .`, which sends nothing and so waits for what comes without being asked for. A line `# title` begins a
-//! sequence, on a connection of its own. With `GNOMON_WIRE_RECORD=HOST:PORT/USER/DATABASE` the replies are recorded
-//! anew from that server.
+//! query, and `> .`, which sends nothing and so waits for what comes without being asked for. A message of any content is
+//! `raw`, its type, and its body, in which `\xHH` is a byte; `< closed` is the end of the connection. A line `# title`
+//! begins a sequence, on a connection of its own; `malformed.txt` has those whose messages are wrong in themselves. With
+//! `GNOMON_WIRE_RECORD=HOST:PORT/USER/DATABASE` the replies are recorded anew from that server.
 
 use std::{fmt::Write, net::TcpStream, time::Duration};
 
 use super::common::*;
 
-const FIXTURE: &str = include_str!("sequences.txt");
+/// The fixtures: names of files, and what is in them.
+const FIXTURES: [(&str, &str); 2] =
+    [("sequences.txt", include_str!("sequences.txt")), ("malformed.txt", include_str!("malformed.txt"))];
 
 /// The bytes of a message as the fixture writes it.
 fn message(line: &str) -> Vec<u8> {
@@ -32,6 +35,7 @@ fn message(line: &str) -> Vec<u8> {
         "binary" => frame(b'd', &hex(rest)),
         "c" => frame(b'c', b""),
         "f" => frame(b'f', format!("{rest}\0").as_bytes()),
+        "raw" => frame(rest.as_bytes()[0], &raw_body(rest.get(2..).unwrap_or_default())),
         "." => Vec::new(),
         other => panic!("no message {other}"),
     }
@@ -39,6 +43,20 @@ fn message(line: &str) -> Vec<u8> {
 
 fn unescape(text: &str) -> String {
     text.replace("\\n", "\n").replace("\\t", "\t")
+}
+
+/// The bytes of a body in which `\xHH` stands for a byte and `\xHH{N}` for N of it.
+fn raw_body(text: &str) -> Vec<u8> {
+    let mut parts = text.split("\\x");
+    let mut body = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at(2);
+        let count = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let (count, rest) = count.unwrap_or(("1", rest));
+        body.extend(hex(digits).repeat(count.parse().expect("a count")));
+        body.extend(rest.as_bytes());
+    }
+    body
 }
 
 fn hex(text: &str) -> Vec<u8> {
@@ -96,9 +114,9 @@ fn shown((kind, body): &RawMessage) -> Option<String> {
     Some(out)
 }
 
-/// The sequences of the fixture: title and lines.
-fn sequences() -> Vec<(&'static str, Vec<&'static str>)> {
-    let sequences = FIXTURE.split("\n# ").skip(1);
+/// The sequences of a fixture: title and lines.
+fn sequences(fixture: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
+    let sequences = fixture.split("\n# ").skip(1);
     sequences
         .map(|sequence| {
             let (title, lines) = sequence.split_once('\n').expect("a title");
@@ -122,11 +140,15 @@ fn play(raw: &mut Raw<TcpStream>, lines: &[&str], is_recorded: bool) -> String {
         let mut read = 0;
         let wait = if is_recorded { Duration::from_millis(400) } else { Duration::from_secs(20) };
         raw.stream.set_read_timeout(Some(wait)).unwrap();
-        let mut peeked = [0];
-        while (is_recorded || read < expected) && raw.stream.peek(&mut peeked).is_ok_and(|count| count > 0) {
-            let Some(reply) = raw.read().as_ref().and_then(shown) else { continue };
+        while is_recorded || read < expected {
+            let Ok(count) = raw.stream.peek(&mut [0]) else { break };
+            let reply = if count == 0 { Some("closed".into()) } else { raw.read().as_ref().and_then(shown) };
+            let Some(reply) = reply else { continue };
             read += 1;
             writeln!(out, "< {reply}").unwrap();
+            if count == 0 {
+                return out;
+            }
         }
     }
     out
@@ -145,17 +167,19 @@ fn replies_are_postgresqls_in_every_order_of_messages() {
         let mut parts = target.split('/');
         let mut next = || parts.next().expect("HOST:PORT/USER/DATABASE");
         let (addr, user, database) = (next().parse().expect("an address"), next(), next());
-        let mut out = FIXTURE.split_once("\n# ").expect("a head").0.to_owned();
-        for (title, lines) in sequences() {
-            write!(out, "\n# {title}\n{}", play(&mut connect(addr, user, database), &lines, true)).unwrap();
+        for (file, fixture) in FIXTURES {
+            let mut out = fixture.split_once("\n# ").expect("a head").0.to_owned();
+            for (title, lines) in sequences(fixture) {
+                write!(out, "\n# {title}\n{}", play(&mut connect(addr, user, database), &lines, true)).unwrap();
+            }
+            #[expect(clippy::disallowed_methods, reason = "the fixture is no file of an engine")]
+            std::fs::write(format!("{}/tests/wire/{file}", env!("CARGO_MANIFEST_DIR")), out).unwrap();
         }
-        #[expect(clippy::disallowed_methods, reason = "the fixture is no file of an engine")]
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/sequences.txt"), out).unwrap();
         return;
     }
     let server = TestServer::start(options());
     let mut wrong = Vec::new();
-    for (title, lines) in sequences() {
+    for (title, lines) in FIXTURES.into_iter().flat_map(|(_, fixture)| sequences(fixture)) {
         let got = play(&mut connect(server.addr, "tester", "bank"), &lines, false);
         let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
         if got != expected {

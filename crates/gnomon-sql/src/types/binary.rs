@@ -61,6 +61,19 @@ pub fn receive(bytes: &[u8], target: ColumnType) -> Result<Datum> {
     if rest.is_empty() { Ok(datum) } else { Err(invalid("incorrect binary data format")) }
 }
 
+/// As [`receive`], for a parameter of this number (from 1).
+///
+/// # Errors
+/// As there.
+pub fn receive_parameter(bytes: &[u8], target: ColumnType, number: usize) -> Result<Datum> {
+    let mut rest = bytes;
+    let datum = receive_from(&mut rest, target)?;
+    if rest.is_empty() {
+        return Ok(datum);
+    }
+    Err(invalid(format!("incorrect binary data format in bind parameter {number}")))
+}
+
 fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
     let ColumnType { ty, modifier } = target;
     let all = |bytes: &mut &[u8]| -> Result<String> {

@@ -152,8 +152,9 @@ impl Session {
         statement: &str,
         parameters: Vec<Option<(Format, Vec<u8>)>>,
     ) -> Result<()> {
-        let result = self.bind_portal(portal, statement, &parameters, |context, value, ty| {
-            decode(context, value.as_ref(), ty)
+        let numbered: Vec<_> = (1..).zip(parameters).collect();
+        let result = self.bind_portal(portal, statement, &numbered, |context, (number, value), ty| {
+            decode(context, *number, value.as_ref(), ty)
         });
         self.check_extended(result)
     }
@@ -266,19 +267,35 @@ impl Session {
         self.portals.get(portal).and_then(Portal::columns)
     }
 
-    /// Sets the formats in which the client wants the columns of a portal's rows, as Bind gave them.
+    /// Sets the formats in which the client wants the columns of a portal's rows, as Bind gave them: none (all text),
+    /// one (for all) or one for each column.
     ///
     /// # Errors
-    /// 53200.
+    /// 08P01 for another number of them, 53200.
     pub fn set_result_formats(&mut self, portal: &str, formats: Vec<Format>) -> Result<()> {
-        match self.portals.get_mut(portal) {
-            Some(portal) if !formats.is_empty() => {
-                let set = portal.memory.grow(size_of_val(&formats[..]));
-                portal.formats = formats.into();
-                self.check_extended(set)
-            }
-            _ => Ok(()),
+        if formats.is_empty() {
+            return Ok(());
         }
+        let set = self.give_formats(portal, formats);
+        self.check_extended(set)
+    }
+
+    fn give_formats(&mut self, name: &str, formats: Vec<Format>) -> Result<()> {
+        if formats.len() > 1
+            && let Some(columns) = self.portal_columns(name)?
+            && columns.len() != formats.len()
+        {
+            let (formats, columns) = (formats.len(), columns.len());
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!("bind message has {formats} result formats but query has {columns} columns"),
+            ));
+        }
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.memory.grow(size_of_val(&formats[..]))?;
+            portal.formats = formats.into();
+        }
+        Ok(())
     }
 
     /// The formats in which the client wants the columns of a portal's rows: empty if all are text.
@@ -512,12 +529,17 @@ fn missing_portal(name: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("portal \"{name}\" does not exist"))
 }
 
-/// A parameter as the client sent it.
-fn decode(context: &Context<'_>, value: Option<&(Format, Vec<u8>)>, ty: Type) -> Result<Datum> {
+/// A parameter as the client sent it, and its number.
+fn decode(
+    context: &Context<'_>,
+    number: usize,
+    value: Option<&(Format, Vec<u8>)>,
+    ty: Type,
+) -> Result<Datum> {
     let target = ColumnType { ty, modifier: -1 };
     match value {
         None => Ok(Datum::Null),
-        Some((Format::Binary, bytes)) => binary::receive(bytes, target),
+        Some((Format::Binary, bytes)) => binary::receive_parameter(bytes, target, number),
         Some((Format::Text, bytes)) => text::input(context, binary::validate_text(bytes)?, target),
     }
 }
