@@ -25,4 +25,9 @@ pub mod types;
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
+/// The examples of the document on embedding.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+mod embedding {}
+
 pub use error::{Notice, Result, Severity, SqlError, SqlState};
