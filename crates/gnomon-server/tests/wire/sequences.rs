@@ -170,7 +170,8 @@ fn replies_are_postgresqls_in_every_order_of_messages() {
         for (file, fixture) in FIXTURES {
             let mut out = fixture.split_once("\n# ").expect("a head").0.to_owned();
             for (title, lines) in sequences(fixture) {
-                write!(out, "\n# {title}\n{}", play(&mut connect(addr, user, database), &lines, true)).unwrap();
+                write!(out, "\n# {title}\n{}", play(&mut connect(addr, user, database), &lines, true))
+                    .unwrap();
             }
             #[expect(clippy::disallowed_methods, reason = "the fixture is no file of an engine")]
             std::fs::write(format!("{}/tests/wire/{file}", env!("CARGO_MANIFEST_DIR")), out).unwrap();
