@@ -38,7 +38,7 @@ pub use aggregates::{Accumulator, AggregateRef};
 pub use pattern::like_prefix;
 pub use resolve::{
     function_exists, is_aggregate, is_set_function, resolve_aggregate, resolve_cast, resolve_function,
-    resolve_operator, resolve_set_function,
+    resolve_operator, resolve_set_function, undetermined,
 };
 pub use sets::{Rows, SetFunctionRef};
 pub use strings::quote_ident;

@@ -411,7 +411,8 @@ fn is_unsupported(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn undetermined() -> SqlError {
+/// The error of an argument whose type tells that of the result, and has none.
+pub fn undetermined() -> SqlError {
     SqlError::new(
         SqlState::DATATYPE_MISMATCH,
         "could not determine polymorphic type because input has type unknown",
@@ -476,6 +477,11 @@ fn exact<'a>(candidates: &'a [Declaration], given: &[Type]) -> Option<Chosen<'a>
     Some(Chosen { declaration, arguments: given.to_vec(), element: None })
 }
 
+/// True for the name of a function, false for that of an operator.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+}
+
 /// A candidate that the arguments can be cast to, with what each parameter becomes.
 fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a>, Failure> {
     if !takes(declaration, given.len()) {
@@ -484,11 +490,11 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
     let params: Vec<Param> = (0..given.len()).filter_map(|i| param_at(declaration, i)).collect();
     // What stands for AnyElement: the common type of elements and element-like arguments that are known.
     let mut known = Vec::new();
-    let mut polymorphic = false;
+    let mut polymorphic = 0;
     for (param, ty) in params.iter().zip(given) {
         match param {
             Param::AnyArray => {
-                polymorphic = true;
+                polymorphic += 1;
                 match ty.element() {
                     Some(element) => known.push(element),
                     None if *ty == Type::Unknown => {}
@@ -496,7 +502,7 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
                 }
             }
             Param::AnyElement => {
-                polymorphic = true;
+                polymorphic += 1;
                 known.push(*ty);
             }
             Param::AnyAsText if ty.element().is_some() => return Err(Failure::None),
@@ -505,11 +511,14 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
         }
     }
     let mut element = None;
-    if polymorphic {
-        if known.iter().all(|ty| *ty == Type::Unknown) {
-            return Err(Failure::Undetermined);
-        }
-        element = Some(common_type(&known, "").map_err(|_| Failure::None)?);
+    if polymorphic > 0 {
+        let is_known = known.iter().any(|ty| *ty != Type::Unknown);
+        element = Some(match is_known {
+            true => common_type(&known, "").map_err(|_| Failure::None)?,
+            // As PostgreSQL's anycompatible; a function of one such argument takes anyelement or anyarray.
+            false if polymorphic > 1 && is_name(declaration.name) => Type::Text,
+            false => return Err(Failure::Undetermined),
+        });
     }
     let has_array = params.contains(&Param::AnyArray);
     let arguments = params

@@ -40,13 +40,28 @@ impl Binder<'_> {
                 let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
                 any.push(self.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
-            return Ok(match any.len() {
-                1 => any.swap_remove(0),
-                _ => Expr::new(ExprKind::Or(any), Type::Bool),
-            });
+            return Ok(Expr::or(any));
         }
         let left = self.bind(expr, place)?;
-        let mut items = list.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+        let items = list.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+        if items.len() == 1 || !items.iter().any(Expr::has_columns) {
+            return self.in_array(left, items);
+        }
+        // As in PostgreSQL, what depends on the row is compared one by one, and only until one is equal.
+        let (of_row, fixed): (Vec<_>, Vec<_>) = items.into_iter().partition(Expr::has_columns);
+        self.with_value(left, |binder, left| {
+            let mut any = Vec::with_capacity(of_row.len() + 1);
+            if !fixed.is_empty() {
+                any.push(binder.in_array(left.clone(), fixed)?);
+            }
+            for item in of_row {
+                any.push(binder.operator("=", vec![left.clone(), item])?);
+            }
+            Ok(Expr::or(any))
+        })
+    }
+
+    fn in_array(&mut self, left: Expr, mut items: Vec<Expr>) -> Result<Expr> {
         if items.len() == 1
             && let Some(item) = items.pop()
         {
@@ -61,7 +76,7 @@ impl Binder<'_> {
                     .into_iter()
                     .map(|item| binder.operator("=", vec![left.clone(), item]))
                     .collect::<Result<_>>()?;
-                Ok(Expr::new(ExprKind::Or(any), Type::Bool))
+                Ok(Expr::or(any))
             });
         };
         let left = match left.ty.ty {
@@ -280,7 +295,7 @@ impl Binder<'_> {
             }
             RowOperator::NotEqual => {
                 let tests = pairs.map(|(left, right)| self.operator("<>", vec![left, right]));
-                Ok(Expr::new(ExprKind::Or(tests.collect::<Result<_>>()?), Type::Bool))
+                Ok(Expr::or(tests.collect::<Result<_>>()?))
             }
             RowOperator::Order(name) => {
                 let mut bound = Vec::new();

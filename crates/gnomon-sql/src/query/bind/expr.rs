@@ -113,7 +113,7 @@ impl Binder<'_> {
                     let low = binder.operator(first, vec![value.clone(), low])?;
                     let high = binder.operator(second, vec![value, high])?;
                     Ok(match negated {
-                        true => Expr::new(ExprKind::Or(vec![low, high]), Type::Bool),
+                        true => Expr::or(vec![low, high]),
                         false => Expr::and(vec![low, high]),
                     })
                 })
@@ -365,7 +365,7 @@ impl Binder<'_> {
         }
         Ok(match op {
             BinaryOperator::And => Expr::and(args),
-            _ => Expr::new(ExprKind::Or(args), Type::Bool),
+            _ => Expr::or(args),
         })
     }
 

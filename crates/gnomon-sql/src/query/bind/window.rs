@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
+    functions::undetermined,
     query::{
         Expr,
         expr::ExprKind,
@@ -125,6 +126,9 @@ impl Binder<'_> {
             None => {
                 let mut values = vec![args[0].clone()];
                 values.extend(args.get(2).cloned());
+                if matches!(&values[..], [value] if value.ty.ty == Type::Unknown) {
+                    return Err(undetermined());
+                }
                 let ty = self.common_type(&values, name)?;
                 for (position, value) in [0, 2].into_iter().zip(self.all_to(values, ty, name)?) {
                     args[position] = value;

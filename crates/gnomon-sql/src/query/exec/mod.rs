@@ -202,6 +202,9 @@ struct FilterSource {
 
 impl RowSource for FilterSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        if self.node.condition.is_never_true() {
+            return Ok(None);
+        }
         while let Some(row) = self.input.next(ctx)? {
             if self.node.condition.is_true(&row, ctx)? {
                 return Ok(Some(row));

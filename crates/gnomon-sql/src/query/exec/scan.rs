@@ -455,6 +455,9 @@ impl RangeScan {
 
 impl RowSource for TableSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        if self.node.filter.as_ref().is_some_and(Expr::is_never_true) {
+            return Ok(None);
+        }
         while let Some((key, value)) = self.candidate(ctx)? {
             let mut row = self.reader.read(&self.node.types, &self.node.columns, &value)?;
             if self.node.with_key {
@@ -504,6 +507,9 @@ impl VirtualSource {
 
 impl RowSource for VirtualSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        if self.node.filter.as_ref().is_some_and(Expr::is_never_true) {
+            return Ok(None);
+        }
         let rows = self.rows(ctx)?;
         while let Some(row) = rows.get(self.next) {
             self.next += 1;

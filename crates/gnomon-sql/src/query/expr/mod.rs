@@ -345,15 +345,41 @@ impl Expr {
         Expr { kind: ExprKind::Column { index, label: label.into() }, ty }
     }
 
-    /// All of these, flattened; TRUE if there are none.
+    /// All of these, flattened; TRUE if there are none, and FALSE if one is that whatever the row.
     pub fn and(conjuncts: Vec<Expr>) -> Expr {
         let mut flat = Vec::with_capacity(conjuncts.len());
         conjuncts.into_iter().for_each(|e| e.split_and(&mut flat));
+        if flat.iter().any(|e| e.is_bool(false)) {
+            return Expr::bool(false);
+        }
         match flat.len() {
             0 => Expr::bool(true),
             1 => flat.swap_remove(0),
             _ => Expr::new(ExprKind::And(flat), Type::Bool),
         }
+    }
+
+    /// Any of these; FALSE if there are none, and TRUE if one is that whatever the row.
+    pub fn or(mut disjuncts: Vec<Expr>) -> Expr {
+        if disjuncts.iter().any(|e| e.is_bool(true)) {
+            return Expr::bool(true);
+        }
+        disjuncts.retain(|e| !e.is_bool(false));
+        match disjuncts.len() {
+            0 => Expr::bool(false),
+            1 => disjuncts.swap_remove(0),
+            _ => Expr::new(ExprKind::Or(disjuncts), Type::Bool),
+        }
+    }
+
+    /// True if as a condition it holds for no row: it is the constant FALSE or NULL.
+    pub(super) fn is_never_true(&self) -> bool {
+        self.is_bool(false) || matches!(self.kind, ExprKind::Const(Datum::Null))
+    }
+
+    /// True if it is the constant `value`.
+    fn is_bool(&self, value: bool) -> bool {
+        matches!(self.kind, ExprKind::Const(Datum::Bool(constant)) if constant == value)
     }
 
     /// Adds its conjuncts to `out`.
