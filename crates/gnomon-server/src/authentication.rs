@@ -164,12 +164,10 @@ fn check_password(
     connection: ConnectedBy,
 ) -> Result<(), Refusal> {
     let address = connection.addresses().map(|(client, _)| client.ip());
-    let turn = wait_for_turn(shared, wire, Source::of(address))?;
-    match exchange(shared, wire, users, user) {
+    match exchange(shared, wire, users, user, Source::of(address)) {
         Ok(()) => Ok(()),
-        Err(Unproved::Ended(end)) => Err(end.into()),
+        Err(Unproved::Not(refusal)) => Err(refusal),
         Err(Unproved::Failed(Failure::Refused { is_known })) => {
-            turn.failed(shared.now());
             count(&shared.counters.passwords_wrong);
             let message = format!("password authentication failed for user \"{user}\"");
             let reason = if is_known { "wrong password" } else { "no such user" };
@@ -242,14 +240,20 @@ fn wait_for_turn<'a>(shared: &'a Shared, wire: &Wire, source: Source) -> Result<
 
 /// Why an exchange proved nothing.
 enum Unproved {
-    /// The client's messages are none of an exchange, or it left.
-    Ended(End),
+    /// The client's messages are none of an exchange, it left, or its address may not try.
+    Not(Refusal),
     Failed(Failure),
 }
 
 impl From<End> for Unproved {
     fn from(end: End) -> Unproved {
-        Unproved::Ended(end)
+        Unproved::Not(end.into())
+    }
+}
+
+impl From<Refusal> for Unproved {
+    fn from(refusal: Refusal) -> Unproved {
+        Unproved::Not(refusal)
     }
 }
 
@@ -260,10 +264,17 @@ impl From<Failure> for Unproved {
 }
 
 /// Goes through SCRAM-SHA-256, or SCRAM-SHA-256-PLUS, with the client.
-fn exchange(shared: &Shared, wire: &mut Wire, users: &scram::Users, user: &str) -> Result<(), Unproved> {
+fn exchange(
+    shared: &Shared,
+    wire: &mut Wire,
+    users: &scram::Users,
+    user: &str,
+    source: Source,
+) -> Result<(), Unproved> {
     const SASL: i32 = 10;
     const SASL_CONTINUE: i32 = 11;
     const SASL_FINAL: i32 = 12;
+    let turn = wait_for_turn(shared, wire, source)?;
     let offered = shared.tls.as_ref().and_then(|tls| tls.end_point.as_deref());
     let offered = offered.filter(|_| wire.is_encrypted());
     let mut mechanisms = Vec::new();
@@ -288,7 +299,16 @@ fn exchange(shared: &Shared, wire: &mut Wire, users: &scram::Users, user: &str) 
         Ok(Exchange::begin(users, user, first, scram::Channel { end_point: offered, is_bound })?)
     })?;
     put_authentication(wire, SASL_CONTINUE, reply.as_bytes());
-    let reply = read_password(wire, |body| Ok(exchange.finish(body)?))?;
+    let proof = read_password(wire, |body| Ok(body.to_vec()))?;
+    let mut turn = turn;
+    let reply = loop {
+        let look = || exchange.finish(&proof);
+        let is_wrong = |result: &Result<_, _>| matches!(result, Err(Failure::Refused { .. }));
+        match turn.prove(shared.now(), look, is_wrong) {
+            Some(result) => break result?,
+            None => turn = wait_for_turn(shared, wire, source)?,
+        }
+    };
     put_authentication(wire, SASL_FINAL, reply.as_bytes());
     Ok(())
 }

@@ -130,12 +130,17 @@ impl std::fmt::Debug for Verifier {
 
 /// Users and their verifiers.
 #[derive(Clone, Debug, Default)]
-pub struct Users(HashMap<String, Verifier>);
+pub struct Users {
+    verifiers: HashMap<String, Verifier>,
+    /// The salt of a user who is not there is made with this: it must not change while the users do not, and cannot be
+    /// computed from a name. The users' keys serve as the secret; where there are none, there is no user to be told from.
+    secret: Key,
+}
 
 impl Users {
     /// One user with a password, of which only a verifier is kept.
     pub fn single(user: &str, password: &str) -> Result<Users, NoRandomness> {
-        Ok(Users(HashMap::from([(user.to_owned(), Verifier::new(password)?)])))
+        Ok(Users::new(HashMap::from([(user.to_owned(), Verifier::new(password)?)])))
     }
 
     /// Reads a users file.
@@ -179,28 +184,29 @@ impl Users {
                 }
             }
         }
-        Ok(Users(users))
+        Ok(Users::new(users))
     }
 
-    /// The verifier of `user`, or one that no password fits.
-    fn verifier(&self, user: &str) -> Result<(Verifier, bool), NoRandomness> {
-        if let Some(verifier) = self.0.get(user) {
-            return Ok((verifier.clone(), true));
-        }
-        // The salt must not change while the users do not, and nobody may be able to compute it from the name. The
-        // keys serve as the secret; where there are none, there is no user to be told from.
-        let mut keys: Vec<Key> = self.0.values().map(|verifier| verifier.server_key).collect();
+    fn new(verifiers: HashMap<String, Verifier>) -> Users {
+        let mut keys: Vec<Key> = verifiers.values().map(|verifier| verifier.server_key).collect();
         keys.sort_unstable();
-        let salt = hmac(&sha256(keys.as_flattened()), user.as_bytes());
-        Ok((
-            Verifier {
-                iterations: ITERATIONS,
-                salt: salt[..SALT_BYTES].to_vec(),
-                stored_key: random()?,
-                server_key: random()?,
-            },
-            false,
-        ))
+        Users { verifiers, secret: sha256(keys.as_flattened()) }
+    }
+
+    /// Returns the verifier of `user` and true, or one that no password fits and false. Both take the same work, so that
+    /// the time of an answer does not tell which users there are.
+    fn verifier(&self, user: &str) -> Result<(Verifier, bool), NoRandomness> {
+        let salt = hmac(&self.secret, user.as_bytes());
+        let unfit = Verifier {
+            iterations: ITERATIONS,
+            salt: salt[..SALT_BYTES].to_vec(),
+            stored_key: random()?,
+            server_key: random()?,
+        };
+        Ok(match self.verifiers.get(user) {
+            Some(verifier) => (verifier.clone(), true),
+            None => (unfit, false),
+        })
     }
 }
 
@@ -342,7 +348,7 @@ impl Exchange {
     }
 
     /// Takes the client's last message; returns the server's last one, which proves that it knows the verifier.
-    pub fn finish(self, last: &[u8]) -> Result<String, Failure> {
+    pub fn finish(&self, last: &[u8]) -> Result<String, Failure> {
         let last = std::str::from_utf8(last).map_err(|_| Failure::Malformed("a message is not UTF-8"))?;
         let (unproved, proof) =
             last.rsplit_once(",p=").ok_or(Failure::Malformed("the client's last message has no proof"))?;
@@ -430,7 +436,7 @@ mod tests {
     fn a_users_file() {
         let verifier = Verifier::new("x").unwrap();
         let users = Users::parse(&format!("# people\n\n ann:{verifier}\nbob:x:{verifier}\n")).unwrap();
-        assert!(users.0.contains_key("ann") && users.0.contains_key("bob:x"));
+        assert!(users.verifiers.contains_key("ann") && users.verifiers.contains_key("bob:x"));
         assert!(Users::parse("ann:secret").unwrap_err().contains("line 1"));
         assert!(Users::parse(&format!("a:{verifier}\na:{verifier}")).unwrap_err().contains("line 2"));
     }

@@ -2,9 +2,11 @@
 //!
 //! The first [`FREE`] wrong passwords from an address cost nothing. After each further one the address waits for its
 //! next try, twice as long each time, up to [`DELAY_MAX`]. The wait comes before the exchange: a wrong password cannot
-//! be told from a right one by a quick answer. Tries of an address that waits already queue up, each for its own turn;
-//! those that would wait too long, or be too many, are refused at once and hold no place among the connections. A turn
-//! that ends without a wrong password is given back, so that right ones of the same address follow without a pause.
+//! be told from a right one by a quick answer. Tries that began while the address was not slowed are looked at one after
+//! another: one that comes to its end behind too many wrong passwords waits like a new one before its proof is looked
+//! at, so that guesses side by side are no faster. Tries of an address that waits already queue up, each for its own
+//! turn; those that would wait too long, or be too many, are refused at once and hold no place among the connections. A
+//! turn that ends without a wrong password is given back, so that right ones of the same address follow without a pause.
 //!
 //! A network of 64 bits counts as one address of IPv6, since one customer has all of it, and all Unix-domain sockets as
 //! one. The table holds [`ADDRESSES_MAX`] addresses, and forgets the one that failed the longest time ago. An address
@@ -126,21 +128,43 @@ impl Throttle {
 }
 
 impl Turn<'_> {
-    /// Counts a wrong password, at the time `now`.
-    pub(crate) fn failed(mut self, now: Duration) {
+    /// Looks at a proof, at the time `now`: `is_wrong` tells of its result that it is a wrong password, which is counted.
+    /// None, and nothing is looked at, if the address is slowed and was not when the turn was asked for: it needs another.
+    pub(crate) fn prove<T>(
+        mut self,
+        now: Duration,
+        look: impl FnOnce() -> T,
+        is_wrong: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
         let mut entries = self.throttle.entries.lock();
-        if entries.len() >= ADDRESSES_MAX && !entries.contains_key(&self.source) {
-            make_room(&mut entries);
+        let is_slowed = || Some(!delay_after(entries.get(&self.source)?.failures).is_zero());
+        if self.charged.is_none() && is_slowed() == Some(true) {
+            return None;
         }
-        let entry = entries.entry(self.source).or_default();
-        entry.failures = entry.failures.saturating_add(1);
-        entry.last_failure = now;
-        entry.free_at = entry.free_at.max(now.saturating_add(delay_after(entry.failures)));
-        entry.is_told = false;
-        if self.charged.take().is_some() {
-            entry.under_way = entry.under_way.saturating_sub(1);
+        let result = look();
+        if is_wrong(&result) {
+            count_failure(&mut entries, self.source, now);
+            if self.charged.take().is_some()
+                && let Some(entry) = entries.get_mut(&self.source)
+            {
+                entry.under_way = entry.under_way.saturating_sub(1);
+            }
         }
+        // Before the turn is dropped, which locks them.
+        drop(entries);
+        Some(result)
     }
+}
+
+fn count_failure(entries: &mut HashMap<Source, Entry>, source: Source, now: Duration) {
+    if entries.len() >= ADDRESSES_MAX && !entries.contains_key(&source) {
+        make_room(entries);
+    }
+    let entry = entries.entry(source).or_default();
+    entry.failures = entry.failures.saturating_add(1);
+    entry.last_failure = now;
+    entry.free_at = entry.free_at.max(now.saturating_add(delay_after(entry.failures)));
+    entry.is_told = false;
 }
 
 impl Drop for Turn<'_> {
@@ -184,7 +208,7 @@ mod tests {
         for _ in 0..count {
             let turn = turn(throttle, source, now).expect("not refused");
             now += turn.wait;
-            turn.failed(now);
+            turn.prove(now, || (), |()| true);
         }
         now
     }
@@ -199,7 +223,7 @@ mod tests {
             let turn = turn(&throttle, source(1), now).unwrap();
             waits.push(turn.wait.as_millis());
             now += turn.wait;
-            turn.failed(now);
+            turn.prove(now, || (), |()| true);
         }
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
         // Others are not slowed.
@@ -232,9 +256,25 @@ mod tests {
         };
         refused(false); // the iterator's last one was the first
         for turn in turns {
-            turn.failed(now + 10 * SECOND);
+            turn.prove(now + 10 * SECOND, || (), |()| true);
         }
         assert!(turn(&throttle, source(1), now + 10 * SECOND).unwrap().wait >= 10 * SECOND);
+    }
+
+    #[test]
+    fn guesses_that_began_before_the_address_was_slowed_need_another_turn() {
+        let throttle = Throttle::default();
+        let turns: Vec<_> =
+            std::iter::from_fn(|| turn(&throttle, source(1), Duration::ZERO)).take(150).collect();
+        assert!(turns.iter().all(|turn| turn.wait.is_zero()));
+        let proved = turns.into_iter().filter_map(|turn| turn.prove(Duration::ZERO, || (), |()| true));
+        assert_eq!(proved.count(), usize::try_from(FREE).unwrap());
+        assert_eq!(turn(&throttle, source(1), Duration::ZERO).unwrap().wait, DELAY_MIN);
+
+        // A pool whose passwords are right is not slowed.
+        let pool: Vec<_> = (0..100).filter_map(|_| turn(&throttle, source(2), Duration::ZERO)).collect();
+        let proved = pool.into_iter().filter_map(|turn| turn.prove(Duration::ZERO, || (), |()| false));
+        assert_eq!(proved.count(), 100);
     }
 
     #[test]
