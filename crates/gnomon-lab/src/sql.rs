@@ -22,7 +22,6 @@ use gnomon::sync::Mutex;
 use gnomon_tls::client::{Target, UrlError};
 use postgres::{
     Client, Statement,
-    config::Host,
     error::SqlState,
     fallible_iterator::FallibleIterator,
     types::{ToSql, Type},
@@ -45,6 +44,23 @@ pub struct Server {
     target: Target,
 }
 
+impl Server {
+    /// Takes a URL that is going to be kept and shown as it is.
+    ///
+    /// # Errors
+    /// As of `from_str`; there is a password in it.
+    pub fn from_url_without_password(url: &str) -> std::result::Result<Server, String> {
+        let server: Server = url.parse()?;
+        match Target::parse(url).is_ok_and(|target| target.config.get_password().is_some()) {
+            true => {
+                Err("it has a password in it, and would be kept with the results: give that by PGPASSWORD"
+                    .into())
+            }
+            false => Ok(server),
+        }
+    }
+}
+
 impl FromStr for Server {
     type Err = String;
 
@@ -52,10 +68,8 @@ impl FromStr for Server {
     /// are those of [`Target`].
     fn from_str(text: &str) -> std::result::Result<Server, String> {
         const FORM: &str = "write postgres://USER@HOST:PORT/DATABASE";
-        if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-            return Err(FORM.into());
-        }
         let mut target = Target::parse(text).map_err(|error| match error {
+            UrlError::Form(message) => format!("{FORM}: {message}"),
             UrlError::Tls(message) => message,
             UrlError::Rest(error) => format!("it is not understood ({}): {FORM}", ServerError::from(error)),
         })?;
@@ -72,20 +86,7 @@ impl FromStr for Server {
             config.password(password);
         }
         config.application_name("gnomon bench");
-        let mut url = format!("postgres://{}@", config.get_user().unwrap_or_default());
-        for (index, host) in config.get_hosts().iter().enumerate() {
-            let separator = if index == 0 { "" } else { "," };
-            let host = match host {
-                Host::Tcp(name) => name.clone(),
-                #[cfg(unix)]
-                Host::Unix(path) => path.display().to_string(),
-            };
-            // One port may stand for all hosts.
-            let ports = config.get_ports();
-            let port = ports.get(index).or(ports.first()).unwrap_or(&5432);
-            let _ = write!(url, "{separator}{host}:{port}");
-        }
-        let _ = write!(url, "/{}", config.get_dbname().or(config.get_user()).unwrap_or_default());
+        let url = target.to_string();
         Ok(Server { url, target })
     }
 }
@@ -574,6 +575,9 @@ mod tests {
             serde_json::json!({"url": "postgres://alice@127.0.0.1:5433/bank"})
         );
         assert!(!format!("{server:?}").contains("secret"));
+        let kept =
+            Server::from_url_without_password("postgres://alice:secret@127.0.0.1:5433/bank").unwrap_err();
+        assert!(kept.contains("PGPASSWORD") && !kept.contains("secret"), "{kept}");
         assert!("mysql://127.0.0.1/x".parse::<Server>().unwrap_err().starts_with("write postgres://"));
         assert!("postgres:///x".parse::<Server>().unwrap_err().starts_with("it names no host"));
         assert!("postgres://a@b:c/d".parse::<Server>().unwrap_err().starts_with("it is not understood"));

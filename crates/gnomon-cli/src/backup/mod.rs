@@ -5,7 +5,7 @@ mod restore;
 mod set;
 mod take;
 
-pub use remote::{connect, stream};
+pub use remote::{connect, stream, target};
 pub use restore::{Restore, full, run as run_restore};
 pub use take::{Backup, run};
 

@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Read, Write},
+    path::Path,
     time::Duration,
 };
 
@@ -16,9 +17,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// So long after the last bytes a host is asked whether it is there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// Whether a source names a server rather than a directory.
+/// True if a source means a server rather than a directory, be it written as a URL or in a form that is not taken.
 pub fn is_server(source: &str) -> bool {
-    source.starts_with("postgres://") || source.starts_with("postgresql://")
+    const KEYWORDS: [&str; 8] =
+        ["host=", "hostaddr=", "port=", "user=", "password=", "dbname=", "service=", "sslmode="];
+    let is_keyword = |word: &str| KEYWORDS.iter().any(|keyword| word.starts_with(keyword));
+    source.contains("://") || !Path::new(source).exists() && source.split_whitespace().any(is_keyword)
 }
 
 /// What a server or its connection says.
@@ -33,15 +37,18 @@ fn text_of(error: &postgres::Error) -> String {
     }
 }
 
-/// A connection to the server that a URL names; a password that is not in it is this one, or comes from PGPASSWORD.
-pub fn connect(url: &str, password: Option<&str>) -> Result<Client, Failure> {
-    let mut target = Target::parse(url).map_err(|error| match error {
+/// Reads the URL of a server.
+pub fn target(url: &str) -> Result<Target, Failure> {
+    const FORM: &str = "write postgres://USER@HOST:PORT/gnomon";
+    Target::parse(url).map_err(|error| match error {
+        UrlError::Form(message) => Failure(format!("the URL is not understood: {message}: {FORM}")),
         UrlError::Tls(message) => Failure(format!("the URL cannot be used: {message}")),
-        UrlError::Rest(error) => Failure(format!(
-            "the URL is not understood ({}): write postgres://USER@HOST:PORT/gnomon",
-            text_of(&error)
-        )),
-    })?;
+        UrlError::Rest(error) => Failure(format!("the URL is not understood ({}): {FORM}", text_of(&error))),
+    })
+}
+
+/// Connects to a server; a password that its URL does not have is this one, or comes from PGPASSWORD.
+pub fn connect(mut target: Target, password: Option<&str>) -> Result<Client, Failure> {
     let config = &mut target.config;
     if config.get_password().is_none()
         && let Some(password) = password.map(str::to_owned).or_else(|| std::env::var("PGPASSWORD").ok())

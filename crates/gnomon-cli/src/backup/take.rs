@@ -120,7 +120,7 @@ fn take(source: &str, since: Option<BackupId>, out: &mut dyn Write) -> Result<Ta
     if remote::is_server(source) {
         // Where processors are scarce, the server and its clients go first. Without it nothing else is different.
         let _ = rustix::process::setpriority_process(None, BACKUP_NICE);
-        return remote::backup(&mut remote::connect(source, None)?, since, out, &mut show);
+        return remote::backup(&mut remote::connect(remote::target(source)?, None)?, since, out, &mut show);
     }
     let directory = Path::new(source);
     let failed = |error: Error| match error {

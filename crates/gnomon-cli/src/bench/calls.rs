@@ -10,14 +10,13 @@ use gnomon_lab::{
     drive::Load,
     progress::Progress,
     recovery::Method,
-    sql::Server,
     tpcc::{
         Tpcc,
         sql::{self, Isolation},
     },
 };
 
-use super::common::Course;
+use super::common::{self, Course};
 use crate::Failure;
 
 /// A workload's own arguments, and those that all have.
@@ -126,8 +125,9 @@ pub struct RunTpcc {
     /// Run on a server instead: postgres://USER@HOST:PORT/DATABASE.
     ///
     /// The transactions become the SQL statements that an application would write, for Gnomon and PostgreSQL alike; each
-    /// client has a connection, without TLS, and one transaction at a time. Tables named gnomon_bench_* are dropped and
-    /// made anew, and stay there afterwards. A password that is not in the URL comes from PGPASSWORD.
+    /// client has a connection, and one transaction at a time. Tables named gnomon_bench_* are dropped and made anew, and
+    /// stay there afterwards. A password that is not in the URL comes from PGPASSWORD; ?sslmode=, sslrootcert, sslcert
+    /// and sslkey are as libpq has them.
     #[arg(
         long,
         value_name = "URL",
@@ -136,7 +136,7 @@ pub struct RunTpcc {
             "group_commit_ms", "log_mib", "compute_us", "check"
         ]
     )]
-    url: Option<Server>,
+    url: Option<String>,
     /// How transactions on a server are isolated: serializable, repeatable-read or read-committed.
     ///
     /// The consistency conditions hold at each of them. What the server asks to be run again counts as aborted, deadlocks
@@ -147,7 +147,8 @@ pub struct RunTpcc {
 
 impl RunTpcc {
     pub fn run(&self) -> Result<ExitCode, Failure> {
-        let Some(server) = &self.url else { return self.here.run() };
+        let Some(url) = &self.url else { return self.here.run() };
+        let server = common::server(url)?;
         let RunCalls { workload, course, .. } = &self.here;
         course.run(Tpcc::NAME, |seed, cancel| {
             let load = course.load(seed, cancel);

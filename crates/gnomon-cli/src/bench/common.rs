@@ -12,6 +12,8 @@ use gnomon_lab::{
     workload::{Place, Settings},
 };
 
+use crate::Failure;
+
 /// What every workload is told.
 #[derive(Args)]
 pub struct Course {
@@ -67,7 +69,7 @@ pub struct Common {
     /// password that is not in the URL comes from PGPASSWORD; ?sslmode=, sslrootcert, sslcert and sslkey are as libpq
     /// has them.
     #[arg(long, value_name = "URL", conflicts_with_all = ["recovery", "dir", "outstanding", "group_commit_ms", "pool_mib"])]
-    url: Option<Server>,
+    url: Option<String>,
     /// Transactions of each client that are committed and not durable yet.
     ///
     /// With one, a client waits for each; with more, it goes on with the next, and is told when each is durable.
@@ -92,6 +94,11 @@ pub struct Common {
     pool_mib: u32,
 }
 
+/// Reads the URL of a server: not as clap would, which prints what it refuses, and with it the password.
+pub fn server(url: &str) -> Result<Server, Failure> {
+    url.parse().map_err(|error| Failure(format!("--url: {error}")))
+}
+
 impl Course {
     pub fn load(&self, seed: u64, cancel: &Arc<AtomicBool>) -> Load {
         Load {
@@ -105,9 +112,9 @@ impl Course {
 }
 
 impl Common {
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> Result<Settings, Failure> {
         let place = match &self.url {
-            Some(server) => Place::Server(Box::new(server.clone())),
+            Some(url) => Place::Server(Box::new(server(url)?)),
             None => Place::Process {
                 recovery: self.recovery,
                 outstanding: self.outstanding as usize,
@@ -116,12 +123,12 @@ impl Common {
                 dir: self.course.dir.clone(),
             },
         };
-        Settings {
+        Ok(Settings {
             clients: self.course.clients.into(),
             warm_up_seconds: self.course.warm_up,
             measured_seconds: self.course.seconds,
             semantic_locks: self.semantic_locks,
             place,
-        }
+        })
     }
 }

@@ -170,9 +170,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
 impl<W: Args + Workload> Run<W> {
     fn run(&self) -> Result<ExitCode, Failure> {
         let Run { workload, common } = self;
+        let settings = common.settings()?;
         common.course.run(W::NAME, |seed, cancel| {
             let mut progress = Progress::on_stderr("loading");
-            workload::bench(workload, &common.settings(), seed, &mut progress, cancel)
+            workload::bench(workload, &settings, seed, &mut progress, cancel)
         })
     }
 }

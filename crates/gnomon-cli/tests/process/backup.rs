@@ -136,6 +136,15 @@ fn a_served_database_is_backed_up_while_its_clients_go_on() {
     let (db, set) = (path("db"), path("set"));
     let server = Served::start(&db);
     bad(run(&["backup", text(&db), "--to", text(&set)]), "postgres://");
+    for source in [
+        "host=db password=pa55word sslmode=require",
+        "Postgres://ann:pa55word@db",
+        "postgres://u:pa55word/x@h",
+    ] {
+        let ran = run(&["backup", source, "--to", text(&set)]);
+        assert!(!ran.stderr.contains("pa55word"), "{}", ran.stderr);
+        bad(ran, "write postgres://USER@HOST");
+    }
     let url = format!("postgres://gnomon@127.0.0.1:{}/gnomon", server.port);
     let mut client = server.connect().unwrap();
     client

@@ -245,7 +245,18 @@ fn a_server_that_fails_is_an_error_and_its_own_options_exclude_those_of_a_databa
         assert_eq!(ran.code, Some(2), "{option:?}");
         assert!(ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
     }
-    for arguments in [["--url", "127.0.0.1:5433"], ["--zipf", "9"], ["--keys", "0"]] {
+    for url in ["127.0.0.1:5433", "host=db password=pa55word", "mysql://ann:pa55word@db"] {
+        for workload in ["counter", "tpcc"] {
+            let ran = bench(&[workload], &["--url", url]);
+            assert_eq!(ran.code, Some(1), "{url}");
+            assert!(
+                ran.stderr.contains("write postgres://") && !ran.stderr.contains("pa55word"),
+                "{}",
+                ran.stderr
+            );
+        }
+    }
+    for arguments in [["--zipf", "9"], ["--keys", "0"]] {
         assert_eq!(bench(&["counter"], &arguments).code, Some(2), "{arguments:?}");
     }
 }

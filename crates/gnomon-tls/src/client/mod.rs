@@ -14,16 +14,18 @@
 //! Unix-domain socket nothing is encrypted. Passwords are bound to the channel where the server offers it.
 
 mod connector;
+#[cfg(test)]
+mod tests;
 mod url;
 mod verify;
 
 use std::fmt;
 
-use postgres::{Client, Config};
+use postgres::{Client, Config, config::Host};
 
 pub use connector::{Connector, Stream};
 
-/// A server, and how it is connected to.
+/// A server, and how it is connected to. Messages show it by `Display`, which leaves the password out.
 #[derive(Clone)]
 pub struct Target {
     /// The rest of the URL: host, port, user, database and so on.
@@ -35,7 +37,8 @@ impl Target {
     /// Reads a URL `postgres://USER@HOST:PORT/DATABASE?sslmode=...&sslrootcert=...` and the files that it names.
     ///
     /// # Errors
-    /// The URL is not understood, or a file cannot be used.
+    /// The text is not such a URL (libpq's strings of keywords are refused), the URL is not understood, or a file cannot
+    /// be used. No message has a part of the URL in which a password could be.
     pub fn parse(url: &str) -> Result<Target, UrlError> {
         let (url, tls) = url::split(url)?;
         let mut config: Config = url.parse().map_err(UrlError::Rest)?;
@@ -58,6 +61,32 @@ impl Target {
     }
 }
 
+/// The URL of the server without the password and the settings.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let config = &self.config;
+        f.write_str("postgres://")?;
+        if let Some(user) = config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        for (index, host) in config.get_hosts().iter().enumerate() {
+            let separator = if index == 0 { "" } else { "," };
+            // One port may stand for all hosts.
+            let port = config.get_ports().get(index).or(config.get_ports().first()).unwrap_or(&5432);
+            match host {
+                Host::Tcp(name) if name.contains(':') => write!(f, "{separator}[{name}]:{port}")?,
+                Host::Tcp(name) => write!(f, "{separator}{name}:{port}")?,
+                #[cfg(unix)]
+                Host::Unix(path) => write!(f, "{separator}{}:{port}", path.display())?,
+            }
+        }
+        match config.get_dbname().or(config.get_user()) {
+            Some(name) => write!(f, "/{name}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.fmt(f)
@@ -73,6 +102,8 @@ pub fn any_certificate() -> std::sync::Arc<dyn rustls::client::danger::ServerCer
 /// Why a URL cannot be used.
 #[derive(Debug)]
 pub enum UrlError {
+    /// It does not have the form of a URL.
+    Form(&'static str),
     /// A setting of TLS; the text says which.
     Tls(String),
     /// Anything else of the URL.
@@ -82,6 +113,7 @@ pub enum UrlError {
 impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            UrlError::Form(message) => f.write_str(message),
             UrlError::Tls(message) => f.write_str(message),
             UrlError::Rest(error) => match std::error::Error::source(error) {
                 Some(cause) => write!(f, "{error}: {cause}"),

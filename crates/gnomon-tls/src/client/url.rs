@@ -42,8 +42,29 @@ impl Settings {
 
 /// Takes the settings of TLS out of a URL.
 pub(super) fn split(url: &str) -> Result<(String, Settings), UrlError> {
-    // A password may have a question mark in it, and ends at the first @.
+    let Some(rest) = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme))
+    else {
+        return Err(UrlError::Form(
+            "it does not begin with postgres:// or postgresql://; a string of keywords (host=... sslmode=...) is not \
+             taken",
+        ));
+    };
+    // A password may have a question mark in it, and ends at the first @. One after a slash is not of the credentials
+    // for libpq, and is for the crate postgres.
     let credentials = url.find('@').unwrap_or(0);
+    if rest.find('/').is_some_and(|slash| rest[slash..].contains('@')) {
+        return Err(UrlError::Form(
+            "an @ stands after a /: write %40 for @ and %2F for / in names and passwords",
+        ));
+    }
+    let user =
+        rest.split_once('@').map(|(credentials, _)| credentials.split(':').next().unwrap_or(credentials));
+    if user.is_some_and(|user| user.contains('?')) {
+        // Rather a setting with an @ in it than a name, and shown as that.
+        return Err(UrlError::Form(
+            "a ? stands before an @: write %3F for ? in names, and %40 for @ in settings",
+        ));
+    }
     let Some(query) = url[credentials..].find('?').map(|at| credentials + at) else {
         return Ok((url.to_owned(), Settings::default()));
     };
@@ -51,10 +72,11 @@ pub(super) fn split(url: &str) -> Result<(String, Settings), UrlError> {
     let mut rest = Vec::new();
     for parameter in url[query + 1..].split('&') {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let taken = percent_decode_str(value)
-            .decode_utf8()
+        let decoded = |text| percent_decode_str(text).decode_utf8();
+        let name = decoded(name).map_err(|_| UrlError::Form("the name of a setting is not UTF-8"))?;
+        let taken = decoded(value)
             .map_err(|_| format!("the value of {name} is not UTF-8"))
-            .and_then(|value| take(&mut settings, name, &value));
+            .and_then(|value| take(&mut settings, &name, &value));
         if !taken.map_err(UrlError::Tls)? {
             rest.push(parameter);
         }
@@ -105,6 +127,7 @@ mod tests {
                 "postgres://u:a?b@h/d?x=1&y=2",
                 Mode::VerifyFull,
             ),
+            ("postgresql://h?ssl%6Dode=require", "postgresql://h", Mode::Require),
             ("postgres://h?sslmode=verify%2Dca&sslkey=", "postgres://h", Mode::VerifyCa),
         ] {
             let (left, settings) = split(url).unwrap();
@@ -122,6 +145,23 @@ mod tests {
         }
         for url in ["postgres://h?sslcrl=x", "postgres://h?sslpassword=x"] {
             assert!(matches!(super::super::Target::parse(url), Err(UrlError::Rest(_))), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_before_anything_of_it_is_used() {
+        for text in [
+            "host=h user=u sslmode=require",
+            "host=h",
+            "",
+            "Postgres://h?sslmode=require",
+            "postgres:h",
+            "postgres://h/d?password=a@b&sslmode=require",
+            "postgres://u:a/b@h?sslmode=require",
+            "postgres://h?user=a@b",
+            "postgres://h?ssl%ffmode=require",
+        ] {
+            assert!(matches!(split(text), Err(UrlError::Form(_))), "{text}");
         }
     }
 

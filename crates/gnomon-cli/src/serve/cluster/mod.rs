@@ -20,7 +20,7 @@ use gnomon_cluster::{
 };
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{catalog::system::Cluster, session::SqlDatabase};
-use gnomon_tls::{certificate, secret};
+use gnomon_tls::{certificate, client::Target, secret};
 
 use super::tell;
 use crate::{Failure, backup};
@@ -136,6 +136,8 @@ pub struct Credentials {
 /// A server that is about to join a cluster.
 pub struct Joining<'a> {
     arguments: &'a ClusterArguments,
+    /// The member that --copy-from names.
+    source: Option<Target>,
     name: String,
     log: Arc<EtcdLog>,
     /// Of the data that the cluster has.
@@ -201,14 +203,19 @@ impl ClusterArguments {
     /// Reaches the log of the cluster, if there is to be one.
     pub fn reach(&self, is_new: bool) -> Result<Option<Joining<'_>>, Failure> {
         let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
+        let source = self.copy_from.as_deref().map(backup::target).transpose()?;
         let access = self.access()?;
         let options =
             EtcdOptions { prefix: self.cluster_prefix.clone(), access, ..EtcdOptions::new(endpoints) };
-        tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
+        // Credentials in an endpoint are refused, and not shown before.
+        let shown: Vec<_> = endpoints.split(',').filter_map(|endpoint| endpoint.rsplit('@').next()).collect();
+        let shown = shown.join(",");
+        tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {shown}"));
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
         Ok(Some(Joining {
             arguments: self,
+            source,
             name: name.clone(),
             log,
             data,
@@ -239,23 +246,23 @@ impl Joining<'_> {
 
     /// Copies what a member has, whichever can give it.
     fn copy(&self, directory: &Path, who: &Credentials) -> Result<(), Failure> {
-        let sources = match &self.arguments.copy_from {
-            Some(url) => vec![url.clone()],
+        let sources = match &self.source {
+            Some(source) => vec![source.clone()],
             None => {
                 let members = self.log.members().map_err(of_log)?;
                 let present = |info: &MemberInfo| info.is_alive && !info.address.is_empty();
                 let settings = self.arguments.settings_of_copies(who)?;
-                let url = |info: MemberInfo| {
-                    format!("postgres://{}@{}{settings}", escaped(&who.user), info.address)
+                let target = |info: MemberInfo| {
+                    backup::target(&format!("postgres://{}@{}{settings}", escaped(&who.user), info.address))
                 };
-                members.into_iter().filter(present).map(url).collect()
+                members.into_iter().filter(present).map(target).collect::<Result<_, _>>()?
             }
         };
         let mut failed = Vec::new();
-        for source in &sources {
-            let shown = source.split('?').next().unwrap_or(source);
+        for source in sources {
+            let shown = source.to_string();
             tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {shown}"));
-            match copy((source, shown), who, directory) {
+            match copy(source, who, directory) {
                 Ok(()) => return Ok(()),
                 Err(Failure(why)) => failed.push(format!("from {shown}: {why}")),
             }
@@ -398,10 +405,10 @@ fn escaped(text: &str) -> String {
 }
 
 /// Has a member write a backup, and restores it on its way.
-fn copy((source, shown): (&str, &str), who: &Credentials, directory: &Path) -> Result<(), Failure> {
+fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failure> {
     // Only the last time that something has come counts.
     let (heard, hears) = mpsc::sync_channel(1);
-    let name = shown.to_owned();
+    let name = source.to_string();
     thread::spawn(move || tell_of_silence(&hears, &name));
     let mut client = backup::connect(source, who.password.as_deref())?;
     let input = backup::stream(&mut client)?;

@@ -100,6 +100,13 @@ impl Client {
     /// called in a runtime.
     pub(super) fn new(endpoints: &str, access: &EtcdAccess, timeout: Duration) -> Result<Client, LogError> {
         let node = |address: &str| {
+            if address.contains('@') {
+                return Err(LogError::Foreign(
+                    "an etcd endpoint has a user or a password in it: write http://HOST:2379 or https://HOST:2379, \
+                     and give these by --etcd-user and --etcd-password-file"
+                        .into(),
+                ));
+            }
             let wrong = |what: &str| {
                 LogError::Foreign(format!(
                     "the etcd endpoint '{address}' {what}: write http://HOST:2379 or https://HOST:2379, several \

@@ -271,10 +271,12 @@ fn endpoints_that_are_none_are_named() {
     for (endpoints, what) in [
         ("https://127.0.0.1:2379", "--etcd-ca"),
         ("http://127.0.0.1:1,127.0.0.1:2379", "'127.0.0.1:2379' does not begin with http:// or https://"),
+        ("http://ann:pa55word@127.0.0.1:2379", "--etcd-user"),
         ("http://a b", "'http://a b' is not an address"),
     ] {
         let error = open(endpoints);
         assert!(matches!(&error, LogError::Foreign(text) if text.contains(what)), "{error}");
+        assert!(!error.to_string().contains("pa55word"), "{error}");
     }
     let nobody = format!("http://127.0.0.1:{}", free_port());
     let error = open(&nobody);

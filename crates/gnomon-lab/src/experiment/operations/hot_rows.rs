@@ -6,7 +6,7 @@
 //! meets both; of each point the run with the median throughput counts. Each run is on a database of its own and checks
 //! its workload's invariant.
 
-use std::{cell::Cell, str::FromStr};
+use std::cell::Cell;
 
 use crate::{
     counter::Counter,
@@ -163,6 +163,12 @@ fn median(mut reports: Vec<Report>) -> Report {
     reports.swap_remove(middle)
 }
 
+/// Returns the server of the setting `url`, which results keep.
+fn server(url: &str) -> Result<Server> {
+    let server = Server::from_url_without_password(url);
+    server.map_err(|error| StoreError::unexpected(format!("url: {error}")))
+}
+
 fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let clients = settings.number("clients", 1, 4096)?;
     let levels = settings.list("levels", 1, 4096)?;
@@ -177,11 +183,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             pool_mib: settings.number("pool-mib", 1, 1 << 20)?,
             dir: None,
         },
-        url => {
-            let server =
-                Server::from_str(url).map_err(|error| StoreError::unexpected(format!("url: {error}")))?;
-            Place::Server(Box::new(server))
-        }
+        url => Place::Server(Box::new(server(url)?)),
     };
     let (points, each) = (BUSY + 2 * levels.len(), settings.number("runs", 1, 100)?);
     let runs = Runs {
