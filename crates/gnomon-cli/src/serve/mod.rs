@@ -181,7 +181,9 @@ fn not_bound(error: &ServerError) -> Failure {
 
 pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     descriptors::provide(arguments.connections_max)?;
-    let auth = auth(arguments)?;
+    // Read once: the file may be a pipe.
+    let user = user(arguments)?;
+    let auth = auth(arguments, user.as_ref())?;
     let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
     let (tls, acceptor) = arguments.encryption.tls()?.unzip();
     if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() && !arguments.encryption.authenticates() {
@@ -202,7 +204,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
     let joining = arguments.cluster.reach(is_new)?;
     if let Some(joining) = &joining {
-        joining.copy_if_new(directory, &credentials(arguments)?)?;
+        joining.copy_if_new(directory, &credentials(arguments, user))?;
     }
     let engine = arguments.storage.open(directory, arguments.pool_mib)?;
     scrub(&engine, arguments.scrub_mib_per_s)?;
@@ -337,11 +339,11 @@ fn tell(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{line}").and_then(|()| to.flush());
 }
 
-fn auth(arguments: &Serve) -> Result<Auth, Failure> {
+fn auth(arguments: &Serve, user: Option<&(String, String)>) -> Result<Auth, Failure> {
     if let Some(path) = &arguments.users_file {
         return Users::from_file(path).map(Auth::Scram).map_err(Failure);
     }
-    let Some((user, password)) = user(arguments)? else {
+    let Some((user, password)) = user else {
         // Who asks for certificates does not mean to let in all who reach a socket's directory.
         if arguments.encryption.authenticates() && arguments.socket_dir.is_some() && !arguments.trust {
             return Err(Failure(
@@ -353,26 +355,24 @@ fn auth(arguments: &Serve) -> Result<Auth, Failure> {
         return Ok(Auth::Trust);
     };
     let users =
-        Users::single(user, &password).map_err(|_| Failure("the system has no randomness to give".into()))?;
+        Users::single(user, password).map_err(|_| Failure("the system has no randomness to give".into()))?;
     Ok(Auth::Scram(users))
 }
 
 /// As whom a member asks another one for a copy.
-fn credentials(arguments: &Serve) -> Result<Credentials, Failure> {
-    let certificate = arguments.encryption.files();
-    Ok(match user(arguments)? {
-        Some((user, password)) => {
-            Credentials { user: user.to_owned(), password: Some(password), certificate }
-        }
-        None => Credentials { user: "gnomon".into(), password: None, certificate },
-    })
+fn credentials(arguments: &Serve, user: Option<(String, String)>) -> Credentials {
+    let (user, password) = match user {
+        Some((user, password)) => (user, Some(password)),
+        None => ("gnomon".into(), None),
+    };
+    Credentials { user, password, certificate: arguments.encryption.files() }
 }
 
-/// The one user that is let in, and the password.
-fn user(arguments: &Serve) -> Result<Option<(&str, String)>, Failure> {
+/// Reads the one user that is let in, and the password.
+fn user(arguments: &Serve) -> Result<Option<(String, String)>, Failure> {
     let (Some(user), Some(path)) = (&arguments.user, &arguments.password_file) else { return Ok(None) };
     let password = gnomon_tls::secret::read_line("password file", path).map_err(Failure)?;
-    Ok(Some((user, password)))
+    Ok(Some((user.clone(), password)))
 }
 
 #[cfg(test)]
