@@ -30,6 +30,8 @@ pub(super) struct KeptRows {
     /// The memory that `memory` takes.
     held: Held,
     file: Option<Stored>,
+    /// Why the file could not be read: then no row comes any more, rather than those behind it.
+    failed: Option<SqlError>,
 }
 
 /// The rows that were added first.
@@ -42,7 +44,7 @@ impl KeptRows {
     /// No rows, of a session with this account.
     pub(super) fn new(account: Arc<Account>) -> Result<KeptRows> {
         let held = account.hold(0)?;
-        Ok(KeptRows { account, memory: Vec::new(), read: 0, held, file: None })
+        Ok(KeptRows { account, memory: Vec::new(), read: 0, held, file: None, failed: None })
     }
 
     /// Adds a row. All are added before the first is read.
@@ -78,13 +80,17 @@ impl KeptRows {
     /// The next row, or none at the end.
     ///
     /// # Errors
-    /// 58030 if the file cannot be read.
+    /// 58030 if the file cannot be read, also of each later call.
     pub(super) fn next(&mut self) -> Result<Option<Row>> {
-        if let Some(stored) = self.file.take() {
-            let mut stored = stored.rewound().map_err(failed)?;
-            if let Some(row) = stored.next()? {
-                self.file = Some(stored);
-                return Ok(Some(row));
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        match self.next_of_file() {
+            Ok(None) => {}
+            Ok(row) => return Ok(row),
+            Err(error) => {
+                self.failed = Some(error.clone());
+                return Err(error);
             }
         }
         let Some(head) = self.memory.get(self.read..).and_then(<[u8]>::first_chunk::<LENGTH_BYTES>) else {
@@ -96,6 +102,17 @@ impl KeptRows {
         let start = self.read + LENGTH_BYTES;
         self.read = start + u32::from_le_bytes(*head) as usize;
         tagged::read_row(self.memory.get(start..self.read).unwrap_or_default()).map(Some)
+    }
+
+    /// The next row of the file, which is dropped behind the last one.
+    fn next_of_file(&mut self) -> Result<Option<Row>> {
+        let Some(stored) = self.file.take() else { return Ok(None) };
+        let mut stored = stored.rewound().map_err(failed)?;
+        let row = stored.next()?;
+        if row.is_some() {
+            self.file = Some(stored);
+        }
+        Ok(row)
     }
 }
 
@@ -170,6 +187,30 @@ mod tests {
             assert!(kept.next().unwrap().is_none());
             drop(kept);
             assert_eq!((total.read().bytes, total.read().file_bytes), (0, 0));
+        }
+    }
+
+    #[test]
+    fn behind_rows_that_cannot_be_read_none_come() {
+        let limits = MemoryLimits { rows_bytes: 100, ..MemoryLimits::default() };
+        let mut kept = KeptRows::new(Account::new(Arc::default(), Arc::new(limits))).unwrap();
+        let mut count = 0;
+        while count < 50 || kept.memory.is_empty() {
+            kept.push(&row(count)).unwrap();
+            count += 1;
+        }
+        kept.next().unwrap();
+        let Some(Stored::Read { left, .. }) = &mut kept.file else { panic!("no file is read") };
+        // The file seems to be cut.
+        *left += 1;
+        let mut read = 1;
+        while let Ok(row) = kept.next() {
+            assert!(row.is_some());
+            read += 1;
+        }
+        assert!(read < count, "{read} of {count}");
+        for _ in 0..3 {
+            assert_eq!(kept.next().unwrap_err().state(), SqlState::IO_ERROR);
         }
     }
 
