@@ -41,8 +41,8 @@ use crate::{
     types::{ColumnType, Context, Row, Type},
 };
 
-pub(crate) use bind::GROUP_BY_DISTINCT;
 pub use bind::{Binder, ParameterNames, Scope};
+pub(crate) use bind::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK};
 pub use context::{ExecContext, RowsDone};
 pub use exec::Execution;
 pub use expr::Expr;

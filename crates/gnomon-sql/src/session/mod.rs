@@ -50,7 +50,6 @@ pub use collect::Rows;
 pub use connection::Session;
 pub use database::{SessionOptions, SqlDatabase};
 pub use idle::IdleLimit;
-pub(crate) use parse::WEAKER_ROW_LOCK;
 pub use progress::{Progress, ProgressBoard};
 
 use crate::{

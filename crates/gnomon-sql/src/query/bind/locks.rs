@@ -12,8 +12,11 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     query::plan::{JoinKind, LockWait, Plan},
-    session::WEAKER_ROW_LOCK,
 };
+
+/// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
+/// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
+pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
 
 impl Binder<'_> {
     /// The tables that locking clauses name: the number of the first column, lock, patience. `refused` is what else the

@@ -43,6 +43,7 @@ use crate::{
 pub(super) use from::{FromItem, FromKind, JoinTree};
 pub(crate) use group::GROUP_BY_DISTINCT;
 pub(super) use group::Grouping;
+pub(crate) use locks::WEAKER_ROW_LOCK;
 pub(super) use query::{BoundSelect, OutputOrder};
 pub use scope::{Scope, ScopeColumn, ScopeRelation};
 

@@ -45,7 +45,6 @@ pub(crate) use command::{
 pub(crate) use depth::{on_deepest_stack, on_fit_stack};
 pub(crate) use stored::{expression_text, parse_expression, parse_query, query_text};
 pub(crate) use text::{fold, locate, plain_arguments};
-pub(crate) use tokens::WEAKER_ROW_LOCK;
 pub(crate) use unsupported::hint as hint_instead;
 
 /// The longest text of statements that is parsed, in bytes.

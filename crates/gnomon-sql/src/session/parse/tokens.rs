@@ -9,7 +9,10 @@ use sqlparser::{
 };
 
 use super::Overriding;
-use crate::{query::GROUP_BY_DISTINCT, types::Type};
+use crate::{
+    query::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK},
+    types::Type,
+};
 
 /// The keyword that an unquoted word is.
 fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
@@ -235,10 +238,6 @@ pub(super) fn complete_trims(tokens: &mut Vec<TokenWithSpan>) {
     }
     edits.apply(tokens);
 }
-
-/// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
-/// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
-pub(crate) const WEAKER_ROW_LOCK: &str = "\u{1}key";
 
 /// Rewrites PostgreSQL's locking clauses as the parser crate reads them: those for the sake of foreign keys as the
 /// stronger ones with a name that tells ([`WEAKER_ROW_LOCK`]), and those for several tables as one for each.
