@@ -17,7 +17,7 @@ use std::{
 use gnomon::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{ConnectedBy, Format, IdleLimit, PortalState, Session, SessionOptions, Sink as _},
+    session::{ConnectedBy, Format, IdleLimit, Session, SessionOptions, Sink as _},
     types::Type,
 };
 
@@ -368,8 +368,7 @@ impl Connection<'_> {
             return Err(end);
         }
         match done {
-            Ok(PortalState::Complete) => Ok(()),
-            Ok(PortalState::Suspended) => self.answer(Ok(()), b's'),
+            Ok(_) => Ok(()),
             Err(error) => self.reject(&error),
         }
     }

@@ -215,6 +215,11 @@ impl Sink for WireSink<'_> {
         self.pace()
     }
 
+    fn suspended(&mut self) -> Result<()> {
+        put(self.wire.output(), b's', |_| ());
+        self.pace()
+    }
+
     fn empty(&mut self) -> Result<()> {
         put(self.wire.output(), b'I', |_| ());
         self.pace()

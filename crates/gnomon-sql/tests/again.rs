@@ -115,6 +115,9 @@ impl Sink for Tape {
     fn complete(&mut self, tag: &str) -> Result<()> {
         self.push(tag.to_owned())
     }
+    fn suspended(&mut self) -> Result<()> {
+        self.push("suspended".into())
+    }
     fn empty(&mut self) -> Result<()> {
         Ok(())
     }
@@ -264,6 +267,30 @@ fn what_is_not_alone_or_is_known_to_the_client_is_not_run_again() {
     }
     let done = session.sync_or_run_again(&mut tape);
     assert_eq!(done.unwrap_err().state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+/// Portals of which not all rows are asked for.
+#[test]
+fn portals_that_are_run_again_are_suspended_again() {
+    let update = "UPDATE t SET v = v + 1 RETURNING id";
+    for (rows_max, before, lines) in [
+        (1, "", vec!["[Some(1)]", "suspended"]),
+        (2, "", vec!["[Some(1)]", "UPDATE 1"]),
+        (1, "INSERT INTO t VALUES (2, 0)", vec!["[Some(1)]", "suspended"]),
+        (0, "INSERT INTO t VALUES (2, 0)", vec!["[Some(1)]", "[Some(2)]", "UPDATE 2"]),
+    ] {
+        let (database, others) = member();
+        let mut session = database.session(SessionOptions::default()).unwrap();
+        session.execute(before, &mut Rows::default()).unwrap();
+        others.ahead.store(1, Ordering::Relaxed);
+        let mut tape = Tape::new(100);
+        session.prepare("", update, &[]).unwrap();
+        session.bind("", "", Vec::new()).unwrap();
+        session.execute_portal("", rows_max, &mut tape).unwrap();
+        session.sync_or_run_again(&mut tape).unwrap();
+        assert_eq!(tape.lines, lines, "{rows_max} {before}");
+        assert_eq!(database.retries().run_again(), 1);
+    }
 }
 
 #[test]

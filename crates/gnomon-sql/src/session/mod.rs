@@ -76,6 +76,10 @@ pub trait Sink {
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()>;
     /// The statement is done: its command tag, such as `INSERT 0 3`.
     fn complete(&mut self, tag: &str) -> Result<()>;
+    /// A portal has returned as many rows as it was asked for, and may have more: instead of [`Sink::complete`].
+    fn suspended(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// An empty statement.
     fn empty(&mut self) -> Result<()>;
     /// A notice or warning.

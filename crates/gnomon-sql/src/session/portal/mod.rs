@@ -320,7 +320,7 @@ impl Session {
                 result = self.run_first_again(&mut first, error, sink);
                 self.spent = None;
             }
-            if let Ok(PortalState::Complete) = result {
+            if result.is_ok() {
                 self.keep_first(first, sink);
             }
         }
@@ -386,7 +386,10 @@ impl Session {
                 let before = self.settings.clone();
                 let (sent, tag) =
                     self.advance(portal, max_rows, &mut |context, row| sink.row(context, row))?;
-                let Some(tag) = tag else { return Ok(PortalState::Suspended) };
+                let Some(tag) = tag else {
+                    sink.suspended()?;
+                    return Ok(PortalState::Suspended);
+                };
                 let tag = match tag {
                     Some(tag) if portal.columns().is_none() => tag,
                     tag => counted(tag.as_deref(), sent),
