@@ -15,7 +15,8 @@ use crate::{Failure, storage::options};
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
 /// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
 ///
-/// Exits with 1 if anything is damaged, or a server would refuse to open the database, such as one with a disk missing. A page table pointer that a crash cut short is no damage, and is listed.
+/// Exits with 1 if anything is damaged, or a server would refuse to open the database, such as one with a disk missing.
+/// A page table pointer that a crash cut short is no damage, and is listed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

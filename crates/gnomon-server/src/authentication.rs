@@ -274,7 +274,7 @@ fn exchange(
     const SASL: i32 = 10;
     const SASL_CONTINUE: i32 = 11;
     const SASL_FINAL: i32 = 12;
-    let turn = wait_for_turn(shared, wire, source)?;
+    let mut turn = wait_for_turn(shared, wire, source)?;
     let offered = shared.tls.as_ref().and_then(|tls| tls.end_point.as_deref());
     let offered = offered.filter(|_| wire.is_encrypted());
     let mut mechanisms = Vec::new();
@@ -300,7 +300,6 @@ fn exchange(
     })?;
     put_authentication(wire, SASL_CONTINUE, reply.as_bytes());
     let proof = read_password(wire, |body| Ok(body.to_vec()))?;
-    let mut turn = turn;
     let reply = loop {
         let look = || exchange.finish(&proof);
         let is_wrong = |result: &Result<_, _>| matches!(result, Err(Failure::Refused { .. }));

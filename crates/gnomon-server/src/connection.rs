@@ -2,9 +2,9 @@
 //!
 //! The rules of the extended protocol stand here: after an error everything up to the next Sync is skipped; results
 //! stay in the buffer until an error, Sync or Flush (or until it is full); COPY messages outside a COPY are ignored,
-//! because a client may still be sending them when it learns that its COPY failed. A message whose content is malformed is
-//! answered by an error like any other; a length that cannot be or an unknown type ends the connection with 08P01, since
-//! whatever follows cannot be trusted to mean what it says.
+//! because a client may still be sending them when it learns that its COPY failed. A message whose content is malformed
+//! is answered by an error like any other; a length that cannot be or an unknown type ends the connection with 08P01,
+//! since the bytes that follow cannot be trusted to be messages.
 //!
 //! A panic below ends this connection only: the session is dropped, which rolls its transaction back and releases
 //! its locks, and the client is told XX000.

@@ -132,8 +132,8 @@ impl std::fmt::Debug for Verifier {
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     verifiers: HashMap<String, Verifier>,
-    /// The salt of a user who is not there is made with this: it must not change while the users do not, and cannot be
-    /// computed from a name. The users' keys serve as the secret; where there are none, there is no user to be told from.
+    /// The secret of the salts of names that are not users: it must not change while the users do not. It is computed
+    /// from the users' keys; where there are none, there is no user to be told from.
     secret: Key,
 }
 

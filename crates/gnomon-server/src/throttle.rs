@@ -128,8 +128,9 @@ impl Throttle {
 }
 
 impl Turn<'_> {
-    /// Looks at a proof, at the time `now`: `is_wrong` tells of its result that it is a wrong password, which is counted.
-    /// None, and nothing is looked at, if the address is slowed and was not when the turn was asked for: it needs another.
+    /// Looks at a proof, at the time `now`: `is_wrong` tells of its result that it is a wrong password, which is
+    /// counted. None, and nothing is looked at, if the address is slowed and was not when the turn was asked for: then
+    /// another turn is needed.
     pub(crate) fn prove<T>(
         mut self,
         now: Duration,
@@ -137,8 +138,8 @@ impl Turn<'_> {
         is_wrong: impl FnOnce(&T) -> bool,
     ) -> Option<T> {
         let mut entries = self.throttle.entries.lock();
-        let is_slowed = || Some(!delay_after(entries.get(&self.source)?.failures).is_zero());
-        if self.charged.is_none() && is_slowed() == Some(true) {
+        let is_slowed = |entry: &Entry| !delay_after(entry.failures).is_zero();
+        if self.charged.is_none() && entries.get(&self.source).is_some_and(is_slowed) {
             return None;
         }
         let result = look();

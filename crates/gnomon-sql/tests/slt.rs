@@ -115,7 +115,8 @@ macro_rules! scripts {
 }
 
 scripts! {
-    alter, basics, constraints, copy, dml, errors, intervals, limits, never_computed, numerics, page_sizes, parameters, polymorphic,
+    alter, basics, constraints, copy, dml, errors, intervals, limits, never_computed, numerics, page_sizes,
+    parameters, polymorphic,
     partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
     query_levels, query_setops, query_subqueries, recursion, regular_expressions, results, savepoints,
     semantic_locks, sequences, settings, snapshots, spellings, stored, templates, templates_of_times, time_zones, transactions,

@@ -133,7 +133,8 @@ pub fn run(arguments: &Restore) -> Result<ExitCode, Failure> {
 /// The message of a restore for which a disk has no room.
 pub fn full(directory: &Path) -> String {
     format!(
-        "cannot restore to {0}: its disk is full: free space there, or name a directory on a larger disk; {0} holds nothing",
+        "cannot restore to {0}: its disk is full: free space there, or name a directory on a larger \
+         disk; {0} holds nothing",
         directory.display()
     )
 }

@@ -210,7 +210,8 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     Err(Failure(format!(
-        "of {} backups in {}, {damaged} are damaged and {incomplete} go on from one that is missing: take a full backup now",
+        "of {} backups in {}, {damaged} are damaged and {incomplete} go on from one that is missing: \
+         take a full backup now",
         set.backups.len(),
         path.display()
     )))

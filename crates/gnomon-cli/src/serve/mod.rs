@@ -359,7 +359,7 @@ fn auth(arguments: &Serve, user: Option<&(String, String)>) -> Result<Auth, Fail
     Ok(Auth::Scram(users))
 }
 
-/// As whom a member asks another one for a copy.
+/// Returns the user as which a member asks another one for a copy.
 fn credentials(arguments: &Serve, user: Option<(String, String)>) -> Credentials {
     let (user, password) = match user {
         Some((user, password)) => (user, Some(password)),

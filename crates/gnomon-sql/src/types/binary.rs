@@ -56,22 +56,22 @@ pub fn validate_text(bytes: &[u8]) -> Result<&str> {
 /// # Errors
 /// 22P03 and 08P01 for malformed bytes, 22021 for bad text, and what the type's modifier asks (22001, 22003).
 pub fn receive(bytes: &[u8], target: ColumnType) -> Result<Datum> {
-    let mut rest = bytes;
-    let datum = receive_from(&mut rest, target)?;
-    if rest.is_empty() { Ok(datum) } else { Err(invalid("incorrect binary data format")) }
+    receive_whole(bytes, target, || "incorrect binary data format".into())
 }
 
-/// As [`receive`], for a parameter of this number (from 1).
+/// Reads the value of the parameter with this number (from 1) as [`receive`] does.
 ///
 /// # Errors
 /// As there.
 pub fn receive_parameter(bytes: &[u8], target: ColumnType, number: usize) -> Result<Datum> {
+    receive_whole(bytes, target, || format!("incorrect binary data format in bind parameter {number}"))
+}
+
+/// Reads a value that all the bytes are of; `otherwise` is the message if some are left over.
+fn receive_whole(bytes: &[u8], target: ColumnType, otherwise: impl FnOnce() -> String) -> Result<Datum> {
     let mut rest = bytes;
     let datum = receive_from(&mut rest, target)?;
-    if rest.is_empty() {
-        return Ok(datum);
-    }
-    Err(invalid(format!("incorrect binary data format in bind parameter {number}")))
+    if rest.is_empty() { Ok(datum) } else { Err(invalid(otherwise())) }
 }
 
 fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {

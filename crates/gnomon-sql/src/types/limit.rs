@@ -14,6 +14,9 @@ pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// The largest row that an expression list makes, in bytes of memory.
 pub const ROW_BYTES_MAX: usize = 4 * VALUE_BYTES_MAX;
 
+/// A value of more bytes is counted while its row passes, and is not kept in a plan: a plan stays, a row passes.
+pub const LONG_BYTES: usize = 64 << 10;
+
 /// How much work passes between two looks at the interrupt: bytes that are read, or steps.
 const WORK_BETWEEN_CHECKS: usize = 1 << 20;
 
@@ -171,8 +174,8 @@ pub fn is_large(value: &Datum) -> bool {
     }
 }
 
-/// Does work, which is long if an argument of it is large. If it is, or what comes out is large, looks at the interrupt before and after it, so
-/// that work that took too long fails although it is done.
+/// Does work, which is long if an argument of it is large. If it is, or what comes out is large, looks at the interrupt
+/// before and after it, so that work that took too long fails although it is done.
 ///
 /// # Errors
 /// As [`Pace::step`], and those of the work.

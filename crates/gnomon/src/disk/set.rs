@@ -225,8 +225,8 @@ impl DiskSet {
         Ok(damaged)
     }
 
-    /// Writes lists anew that are missing or not as they were written, but were changed by hand or damaged, now that it is known
-    /// that no disk of the database is missing, and which `is_used` by it.
+    /// Writes lists anew that are missing, were changed by hand or damaged, now that it is known that no disk of the
+    /// database is missing, and which `is_used` by it.
     ///
     /// # Errors
     /// Of reading and writing.

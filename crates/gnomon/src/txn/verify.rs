@@ -116,7 +116,8 @@ pub fn verify_with(
         file: LIST_FILE.into(),
         page: 0,
         detail: format!(
-            "the list in {} is missing, was damaged, or changed by hand: opening the database makes it anew when all that it names is there",
+            "the list in {} is missing, was damaged, or changed by hand: opening the database makes it anew when all \
+             that it names is there",
             disks.path(index).unwrap_or(Path::new("memory")).display()
         ),
         severity: Severity::Spare,

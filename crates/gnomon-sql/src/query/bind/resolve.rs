@@ -10,13 +10,10 @@ use crate::{
     types::{
         self, ColumnType, Datum, Type,
         cast::{self, CastContext, cannot_cast, cast_context},
-        limit::datum_bytes,
+        limit::{LONG_BYTES, datum_bytes},
         text,
     },
 };
-
-/// Calls with longer values are left in the plan, and evaluated for each row: a plan stays, a row passes.
-const FOLDED_BYTES_MAX: usize = 64 << 10;
 
 impl Binder<'_> {
     /// The type that the syntax names.
@@ -187,8 +184,8 @@ impl Binder<'_> {
         Ok(out)
     }
 
-    /// A call; of constants, its value, if it is immutable, does not fail and is not long. A strict function of a constant
-    /// NULL is NULL, whatever its other arguments; a comparison is left, since it may find rows by a key: none.
+    /// A call; of constants, its value, if it is immutable, does not fail and is not long. A strict function of a
+    /// constant NULL is NULL, whatever its other arguments; a comparison is left, since it may find rows by a key: none.
     pub(super) fn apply(&mut self, function: FunctionRef, args: Vec<Expr>) -> Result<Expr> {
         let returns = function.returns();
         if function.strict
@@ -200,7 +197,7 @@ impl Binder<'_> {
         if function.volatility == Volatility::Immutable
             && let Some(values) = args.iter().map(|arg| arg.as_const().cloned()).collect::<Option<Vec<_>>>()
             && let Ok(value) = function.call(self.types, &values)
-            && datum_bytes(&value) <= FOLDED_BYTES_MAX
+            && datum_bytes(&value) <= LONG_BYTES
         {
             return Ok(Expr::constant(value, returns));
         }

@@ -24,12 +24,9 @@ use crate::{
     Result, SqlError, SqlState,
     types::{
         Datum, Row,
-        limit::{ROW_BYTES_MAX, datum_bytes, too_long},
+        limit::{LONG_BYTES, ROW_BYTES_MAX, datum_bytes, too_long},
     },
 };
-
-/// A value of a row that takes more than so many bytes is counted while the row passes.
-const LONG_BYTES: usize = 64 << 10;
 
 pub(super) use keys::{HashKey, hash_key};
 pub(super) use lock::{Locked, give_back, lock_row};

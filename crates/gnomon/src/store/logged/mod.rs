@@ -662,8 +662,8 @@ impl LoggedStore {
         Err(Error::DiskFull)
     }
 
-    /// Makes everything durable and the log empty, which on a full disk stays as it is. Nothing can be ended or committed any more; what transactions that
-    /// are running have done is undone when the store is opened again.
+    /// Makes everything durable and the log empty; on a full disk the log stays as it is. Nothing can be ended or
+    /// committed any more; what transactions that are running have done is undone when the store is opened again.
     pub fn close(&self) -> Result<()> {
         self.check()?;
         *self.closed.write() = true;
