@@ -6,6 +6,7 @@
 
 mod command;
 mod depth;
+mod escapes;
 mod maintenance;
 mod procedure;
 mod reader;
@@ -36,7 +37,7 @@ use self::{
         take_overriding, write_row_locks,
     },
 };
-use crate::{Result, SqlError, SqlState};
+use crate::{Result, SqlError, SqlState, types::binary::validate_text};
 
 pub(crate) use command::{
     Command, Copy, CopyRelation, CopyValue, CreateProcedure, Discard, FetchCount, Mode, NewParameter,
@@ -101,6 +102,8 @@ pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Re
             format!("a statement of {} bytes exceeds the maximum of {SQL_BYTES_MAX}", sql.len()),
         ));
     }
+    // Clients of the protocol cannot send a zero byte in a text; embedders can.
+    validate_text(sql.as_bytes())?;
     let mut statements = Vec::new();
     let tokens = tokens_of(sql, watch)?;
     let count = tokens.len();

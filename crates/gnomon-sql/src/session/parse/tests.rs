@@ -126,7 +126,7 @@ fn errors_say_where() {
     assert_eq!(error("SELEC 1"), ("syntax error at or near \"SELEC\"".into(), Some(1)));
     assert_eq!(error("SELECT 1 +"), ("syntax error at end of input".into(), Some(11)));
     assert_eq!(error("SELECT 1;\n  SELECT ä )"), ("syntax error at or near \")\"".into(), Some(22)));
-    assert_eq!(error("SELECT 'open").0, "unterminated quoted string");
+    assert_eq!(error("SELECT 'open").0, "unterminated quoted string at or near \"'open\"");
     assert_eq!(error("FETCH 3"), ("syntax error at end of input".into(), Some(8)));
     assert_eq!(error("COMMIT nonsense"), ("syntax error at or near \"nonsense\"".into(), Some(8)));
 }
@@ -152,4 +152,57 @@ fn nesting_is_measured_before_anything_recurses() {
     );
     let deep = format!("SELECT {}", "-(".repeat(5000));
     assert_eq!(parse(&deep).unwrap_err().state(), SqlState::STATEMENT_TOO_COMPLEX);
+}
+
+/// State, message and position as PostgreSQL 15 gives them; 0A000 where it has a value.
+#[test]
+fn constants_are_refused_as_in_postgres() {
+    const NUL: &str = "invalid byte sequence for encoding \"UTF8\": 0x00";
+    for (literal, state, message, position) in [
+        (r"E'\x00'", "22021", NUL, None),
+        (r"E'a\0b'", "22021", NUL, None),
+        (r"E'a\000'", "22021", NUL, None),
+        (r"E'ä\400'", "22021", NUL, None),
+        (r"E'\xff'", "22021", "invalid byte sequence for encoding \"UTF8\": 0xff", None),
+        (r"E'\xc3'", "22021", "invalid byte sequence for encoding \"UTF8\": 0xc3", None),
+        (r"E'\xe4\u0041'", "22021", "invalid byte sequence for encoding \"UTF8\": 0xe4 0x41", None),
+        (r"E'caf\351 au'", "22021", "invalid byte sequence for encoding \"UTF8\": 0xe9 0x20 0x61", None),
+        (r"E'\u0000'", "42601", r#"invalid Unicode escape value at or near "\u0000""#, Some(10)),
+        (r"E'ä\U00000000'", "42601", r#"invalid Unicode escape value at or near "\U00000000""#, Some(11)),
+        (r"E'\U00110000'", "42601", r#"invalid Unicode escape value at or near "\U00110000""#, Some(10)),
+        (r"E'\u12'", "22025", "invalid Unicode escape", Some(10)),
+        (r"E'\ud83d'", "42601", r#"invalid Unicode surrogate pair at or near "'""#, Some(16)),
+        (r"E'\ud83dx'", "42601", r#"invalid Unicode surrogate pair at or near "x""#, Some(16)),
+        (r"E'\ud83d\u0041'", "42601", r#"invalid Unicode surrogate pair at or near "\u0041""#, Some(16)),
+        (r"E'\ude00'", "42601", r#"invalid Unicode surrogate pair at or near "\ude00""#, Some(10)),
+        (r"E'\ud83d\ude00'", "0A000", "a character of several escapes is not supported", Some(8)),
+        (r"E'\xc3\xa4'", "0A000", "a character of several escapes is not supported", Some(8)),
+        (r"E'\x41", "42601", r#"unterminated quoted string at or near "E'\x41""#, Some(8)),
+        (r"E'\", "42601", r#"unterminated quoted string at or near "E'\""#, Some(8)),
+        (r"U&'\0000'", "42601", "invalid Unicode escape value", Some(11)),
+        (r"U&'ä\\0000\0000'", "42601", "invalid Unicode escape value", Some(18)),
+        (r"U&'\+000000'", "42601", "invalid Unicode escape value", Some(11)),
+        (r"U&'\+110000'", "42601", "invalid Unicode escape value", Some(11)),
+        (r"U&'\00'", "42601", "invalid Unicode escape", Some(11)),
+        (r"U&'a''\zz'", "42601", "invalid Unicode escape", Some(14)),
+        (r"U&'\d83d'", "42601", "invalid Unicode surrogate pair", Some(16)),
+        (r"U&'\de00'", "42601", "invalid Unicode surrogate pair", Some(11)),
+        (r"U&'\d83d\de00'", "0A000", "a character of several escapes is not supported", Some(8)),
+        (r"U&'\00", "42601", r#"unterminated quoted string at or near "U&'\00""#, Some(8)),
+        ("'a", "42601", "unterminated quoted string at or near \"'a\"", Some(8)),
+        ("\"a b", "42601", "unterminated quoted identifier at or near \"\"a b\"", Some(8)),
+        ("$a$ $$", "42601", "unterminated dollar-quoted string at or near \"$a$ $$\"", Some(8)),
+        ("N'a", "42601", "unterminated quoted string at or near \"'a\"", Some(9)),
+        ("b'01", "42601", "unterminated bit string literal at or near \"b'01\"", Some(8)),
+        ("X'1f", "42601", "unterminated hexadecimal string literal at or near \"X'1f\"", Some(8)),
+        ("/* a /* b */", "42601", "unterminated /* comment at or near \"/* a /* b */\"", Some(8)),
+    ] {
+        let error = parse(&format!("select {literal}")).unwrap_err();
+        let report = error.report();
+        let found = (report.state.0, report.message.as_str(), report.position);
+        assert_eq!(found, (state, message, position), "{literal}");
+        let has_hint = report.hint.as_ref().is_some_and(|hint| hint.starts_with("Unicode escapes must be "));
+        assert_eq!(has_hint, message == "invalid Unicode escape", "{literal}");
+    }
+    assert_eq!(parse("select 'a\0b'").unwrap_err().state().0, "22021");
 }

@@ -6,7 +6,10 @@ use sqlparser::{
     tokenizer::{Location, Token, TokenizerError},
 };
 
-use super::depth::{FLAT_LINKS_MAX, LINKS_MAX, NESTING_MAX};
+use super::{
+    depth::{FLAT_LINKS_MAX, LINKS_MAX, NESTING_MAX},
+    escapes::{escape_string_error, unicode_string_error},
+};
 use crate::{SqlError, SqlState};
 
 pub(super) fn too_complex() -> SqlError {
@@ -48,36 +51,40 @@ pub(crate) fn locate(error: SqlError, sql: &str) -> SqlError {
     error.unplaced().position(position)
 }
 
-/// The error for text that cannot be cut into tokens.
-pub(super) fn tokenizer_error(error: &TokenizerError, sql: &str) -> SqlError {
+/// The error for text that cannot be cut into tokens; `begins` is where the token begins that is wrong.
+pub(super) fn tokenizer_error(error: &TokenizerError, begins: Location, sql: &str) -> SqlError {
+    let token = byte_offset(sql, begins);
+    // PostgreSQL has the N of N'...' as a token of its own.
+    let start = if sql[token..].starts_with(['N', 'n']) { token + 1 } else { token };
+    let rest = &sql[start..];
+    let begins_with =
+        |prefix: &str| rest.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix));
+    if begins_with("E'") {
+        return escape_string_error(sql, start);
+    }
+    if begins_with("U&'") {
+        return unicode_string_error(sql, start);
+    }
+    let unterminated_kinds = [
+        ("B'", "bit string literal"),
+        ("X'", "hexadecimal string literal"),
+        ("'", "quoted string"),
+        ("\"", "quoted identifier"),
+        ("$", "dollar-quoted string"),
+        ("/*", "/* comment"),
+    ];
+    if let Some((_, kind)) = unterminated_kinds.iter().find(|(prefix, _)| begins_with(prefix)) {
+        return unterminated(kind, rest).position(sql[..start].chars().count() + 1);
+    }
     let message = error.message.trim_end_matches(" at ").trim_end();
-    let report = if message.starts_with("Unterminated encoded string") {
-        let literal = &sql[byte_offset(sql, error.location)..];
-        // The tokenizer also stops at escapes of bytes that are no characters of their own.
-        if literal.matches('\'').count() > 1 && has_byte_escape(literal) {
-            SqlError::unsupported("a character of escaped bytes")
-                .hint("Write the character itself, or its number as \\u0000.")
-        } else {
-            unterminated()
-        }
-    } else if message.starts_with("Unterminated string literal") {
-        unterminated()
-    } else {
-        let mut chars = message.chars();
-        let message =
-            chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect());
-        SqlError::new(SqlState::SYNTAX_ERROR, message)
-    };
-    report.position(position(sql, error.location))
+    let mut chars = message.chars();
+    let message = chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect());
+    SqlError::new(SqlState::SYNTAX_ERROR, message).position(position(sql, error.location))
 }
 
-fn unterminated() -> SqlError {
-    SqlError::new(SqlState::SYNTAX_ERROR, "unterminated quoted string")
-}
-
-/// Whether there is an escape of a byte: `\x` or `\` and an octal digit.
-fn has_byte_escape(literal: &str) -> bool {
-    literal.split('\\').skip(1).any(|rest| rest.starts_with(|c: char| c == 'x' || c.is_digit(8)))
+/// The error of a token that the text ends in.
+pub(super) fn unterminated(kind: &str, rest: &str) -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, format!("unterminated {kind} at or near \"{rest}\""))
 }
 
 /// The parser crate's error as PostgreSQL would put it.

@@ -9,7 +9,10 @@ use sqlparser::{
     tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError},
 };
 
-use super::text::tokenizer_error;
+use super::{
+    escapes::unicode_string_error,
+    text::{byte_offset, tokenizer_error},
+};
 use crate::Result;
 
 /// The length of a piece, in bytes.
@@ -41,7 +44,8 @@ fn tokens_by_pieces(
         let before = tokens.len();
         let done = tokenize(piece, place.location, &mut tokens);
         if is_last {
-            done.map_err(|error| tokenizer_error(&error, sql))?;
+            let begins = tokens.last().map_or(place.location, |token| token.span.end);
+            done.map_err(|error| tokenizer_error(&error, begins, sql))?;
         } else {
             let sure = place.walk(piece, |byte, _| piece.len() - byte <= 4 * LOOKAHEAD);
             let kept = tokens.partition_point(|token| token.span.end <= sure.location);
@@ -58,7 +62,12 @@ fn tokens_by_pieces(
         length = piece_bytes;
         let reached = last.span.end;
         previous = Some(last.clone());
-        tokens.drain(before..).for_each(|token| add(token, &mut wanted));
+        for token in tokens.drain(before..) {
+            if matches!(&token.token, Token::UnicodeStringLiteral(text) if text.contains('\0')) {
+                return Err(unicode_string_error(sql, byte_offset(sql, token.span.start)));
+            }
+            add(token, &mut wanted);
+        }
         watch(wanted.len())?;
         if is_last {
             return Ok(wanted);
