@@ -476,6 +476,12 @@ impl IsoReader<'_> {
         }
         let (text, rest) = self.rest.split_at(end);
         let value: f64 = text.parse().map_err(|_| Misfit::Format)?;
+        let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+        let is_zero = value == 0.0 && !mantissa.contains(|c| matches!(c, '1'..='9'));
+        // What a double cannot hold, strtod refuses.
+        if !(value.is_normal() || is_zero) {
+            return Err(Misfit::Format);
+        }
         if value.abs() > 1.0e15 {
             return Err(Misfit::Overflow);
         }
