@@ -175,7 +175,6 @@ impl Style {
 
     /// The text of a field that is a number and may have the ending of an ordinal; none if it is another.
     fn number(&self, moment: &Moment) -> Option<String> {
-        let (iso_year, iso_week) = moment.iso_week();
         // The width goes by the sign of the year, also of an ISO year, which may have another.
         let is_negative = moment.shown_year(moment.year) < 0;
         let last = |year: i64, digits: usize| {
@@ -199,12 +198,14 @@ impl Style {
             Field::SecondOfDay => (moment.hour * 3_600 + moment.minute * 60 + moment.second).to_string(),
             Field::Month => self.padded(moment.month, 2),
             Field::DayOfYear => self.filled(moment.day_of_year, 3),
-            Field::DayOfIsoYear => self.filled(moment.julian_day() - first_monday(iso_year) + 1, 3),
+            Field::DayOfIsoYear => {
+                self.filled(moment.julian_day() - first_monday(moment.iso_week().0) + 1, 3)
+            }
             Field::Day => self.filled(moment.day, 2),
             Field::Weekday => (moment.weekday + 1).to_string(),
             Field::IsoWeekday => (if moment.weekday == 0 { 7 } else { moment.weekday }).to_string(),
             Field::WeekOfYear => self.filled((moment.day_of_year - 1) / 7 + 1, 2),
-            Field::WeekOfIsoYear => self.filled(iso_week, 2),
+            Field::WeekOfIsoYear => self.filled(moment.iso_week().1, 2),
             Field::WeekOfMonth => ((moment.day - 1) / 7 + 1).to_string(),
             Field::Quarter if moment.month == 0 => return None,
             Field::Quarter => ((moment.month - 1) / 3 + 1).to_string(),
@@ -221,7 +222,7 @@ impl Style {
                 format!("{},{:03}", year / 1_000, year % 1_000)
             }
             Field::Year(digits) => last(moment.year, digits),
-            Field::IsoYear(digits) => last(iso_year, digits),
+            Field::IsoYear(digits) => last(moment.iso_week().0, digits),
             Field::JulianDay => moment.julian_day().to_string(),
             _ => return None,
         })
