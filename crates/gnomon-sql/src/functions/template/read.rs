@@ -175,33 +175,13 @@ impl<'a> Reader<'a> {
         let width = pattern.name.len();
         match pattern.field {
             Field::Fixed => self.is_fixed = true,
-            Field::HalfOfDay => {
-                let names = if pattern.name.contains('.') { ["a.m.", "p.m."] } else { ["am", "pm"] };
-                let value = self.name(pattern, &names)?;
-                set(&mut self.found.is_pm, value, pattern)?;
-                self.found.is_12_hour_clock = true;
-            }
-            Field::Era => {
-                let names = if pattern.name.contains('.') { ["a.d.", "b.c."] } else { ["ad", "bc"] };
-                let value = self.name(pattern, &names)?;
-                set(&mut self.found.is_bc, value, pattern)?;
-            }
-            Field::MonthName => {
-                let value = self.name(pattern, &MONTHS)?;
-                set(&mut self.found.month, value + 1, pattern)?;
-            }
-            Field::MonthNameShort => {
-                let value = self.name(pattern, &MONTHS.map(|name| &name[..3]))?;
-                set(&mut self.found.month, value + 1, pattern)?;
-            }
-            Field::MonthRoman => {
-                let mut names = ROMAN_MONTHS;
-                names.reverse();
-                let value = self.name(pattern, &names)?;
-                set(&mut self.found.month, 12 - value, pattern)?;
-            }
-            Field::DayName => self.weekday(pattern, &WEEKDAYS)?,
-            Field::DayNameShort => self.weekday(pattern, &WEEKDAYS.map(|name| &name[..3]))?,
+            Field::HalfOfDay
+            | Field::Era
+            | Field::MonthName
+            | Field::MonthNameShort
+            | Field::MonthRoman
+            | Field::DayName
+            | Field::DayNameShort => self.word(pattern)?,
             Field::Zone | Field::Offset => {
                 return Err(SqlError::new(
                     SqlState::FEATURE_NOT_SUPPORTED,
@@ -265,6 +245,41 @@ impl<'a> Reader<'a> {
                 }
                 self.number(&number, 2, |found| &mut found.offset_minutes)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Reads a field that is no number.
+    fn word(&mut self, pattern: &Pattern) -> Result<()> {
+        match pattern.field {
+            Field::HalfOfDay => {
+                let names = if pattern.name.contains('.') { ["a.m.", "p.m."] } else { ["am", "pm"] };
+                let value = self.name(pattern, &names)?;
+                set(&mut self.found.is_pm, value, pattern)?;
+                self.found.is_12_hour_clock = true;
+            }
+            Field::Era => {
+                let names = if pattern.name.contains('.') { ["a.d.", "b.c."] } else { ["ad", "bc"] };
+                let value = self.name(pattern, &names)?;
+                set(&mut self.found.is_bc, value, pattern)?;
+            }
+            Field::MonthName => {
+                let value = self.name(pattern, &MONTHS)?;
+                set(&mut self.found.month, value + 1, pattern)?;
+            }
+            Field::MonthNameShort => {
+                let value = self.name(pattern, &MONTHS.map(|name| &name[..3]))?;
+                set(&mut self.found.month, value + 1, pattern)?;
+            }
+            Field::MonthRoman => {
+                let mut names = ROMAN_MONTHS;
+                names.reverse();
+                let value = self.name(pattern, &names)?;
+                set(&mut self.found.month, 12 - value, pattern)?;
+            }
+            Field::DayName => self.weekday(pattern, &WEEKDAYS)?,
+            Field::DayNameShort => self.weekday(pattern, &WEEKDAYS.map(|name| &name[..3]))?,
+            _ => {}
         }
         Ok(())
     }
