@@ -29,8 +29,8 @@ pub(super) struct Follower {
     found: Option<Found>,
     /// What is not given out yet.
     ready: Vec<Appended>,
-    /// The fragments of an answer that has not come as a whole.
-    fragments: Vec<Event>,
+    /// Events of a revision of which the next fragment may have more.
+    unfinished: Vec<Event>,
     stream: Option<Streaming<WatchResponse>>,
 }
 
@@ -129,7 +129,7 @@ impl Follower {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.fragments.clear();
+        self.unfinished.clear();
         Ok(space.client.watch(revision::watch(&space.keys, self.seen as i64 + 1)).await?)
     }
 
@@ -138,11 +138,13 @@ impl Follower {
         if response.compact_revision > 0 {
             return Err(Refused::Trimmed { from: response.compact_revision as u64 }.into());
         }
-        self.fragments.extend(response.events);
+        let mut events = std::mem::take(&mut self.unfinished);
+        events.extend(response.events);
         if response.fragment {
-            return Ok(());
+            let last = events.last().map(revision_of);
+            self.unfinished =
+                events.split_off(events.partition_point(|event| Some(revision_of(event)) < last));
         }
-        let events = std::mem::take(&mut self.fragments);
         for events in events.chunk_by(|one, next| revision_of(one) == revision_of(next)) {
             let revision = revision_of(&events[0]);
             let (entries, foreign) = match revision::done(&space.keys, events) {

@@ -186,6 +186,26 @@ fn large_batches_come_whole_or_not_at_all() {
     assert_eq!(etcd.log().after(cut, Duration::ZERO), Ok(Vec::new()));
 }
 
+/// etcd sends up to 1000 revisions at a time, in fragments; a follower holds one fragment, not all of them.
+#[test]
+fn batches_are_given_out_as_they_come() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let log = etcd.log();
+    let member = log.join("one", "").unwrap();
+    let entry = Entry::Call(TxnName { member, number: 1 }, vec![7; PIECE_BYTES_MAX - 1000]);
+    let append = |sequence| log.append(member, &batch(sequence, std::slice::from_ref(&entry))).unwrap();
+    let newest = (1..=40).map(append).last();
+    let (reader, mut seen, mut largest, mut count) = (etcd.log(), 0, 0, 0);
+    while Some(seen) < newest {
+        let appended = reader.after(seen, Duration::from_secs(9)).unwrap();
+        seen = appended.last().unwrap().revision;
+        let batches = appended.iter().filter(|appended| appended.entries == [entry.clone()]).count();
+        (largest, count) = (largest.max(batches), count + batches);
+    }
+    assert_eq!(count, 40);
+    assert!(largest <= 4, "{largest} batches of 1 MB at once");
+}
+
 #[test]
 fn a_log_that_was_made_anew_is_not_joined() {
     let Some(etcd) = Etcd::start(1, &[]) else { return };
