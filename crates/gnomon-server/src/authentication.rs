@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use gnomon_sql::{Severity, SqlError, SqlState, session::ConnectedBy};
+use gnomon_sql::{SqlError, SqlState, session::ConnectedBy};
 
 use crate::{
     message::{self, Reader, put, violation},
@@ -16,7 +16,7 @@ use crate::{
     server::Shared,
     startup::Startup,
     throttle::{Permit, Source, Turn},
-    wire::{End, Wire},
+    wire::{End, Wire, fatal},
 };
 
 /// The characters of a name that a client gave, in the log.
@@ -43,17 +43,8 @@ impl From<End> for Refusal {
     }
 }
 
-fn fatal(state: SqlState, message: impl Into<String>) -> SqlError {
-    SqlError::new(state, message).severity(Severity::Fatal)
-}
-
 fn refused(error: SqlError, reason: impl Into<String>) -> Refusal {
     Refusal { end: End::Fatal(error), reason: Reason::Is(reason.into()) }
-}
-
-/// An error while decoding ends the connection here, whatever its severity.
-fn ended(error: SqlError) -> End {
-    End::Fatal(error.severity(Severity::Fatal))
 }
 
 /// Goes through what the server asks of a client before it lets it in.
@@ -109,7 +100,7 @@ fn check(
         if tls.required && !wire.is_encrypted() {
             return Err(refused(unencrypted(startup, client), "not encrypted"));
         }
-        let asked = tls.clients.as_ref().map(|clients| clients.policy);
+        let asked = tls.clients;
         let certificate = wire.client_certificate();
         if certificate.is_none()
             && matches!(asked, Some(ClientCertificates::Require | ClientCertificates::Authenticate))
@@ -275,7 +266,7 @@ fn exchange(
     const SASL_CONTINUE: i32 = 11;
     const SASL_FINAL: i32 = 12;
     let mut turn = wait_for_turn(shared, wire, source)?;
-    let offered = shared.tls.as_ref().and_then(|tls| tls.end_point.as_deref());
+    let offered = shared.options.tls.as_ref().and_then(|tls| tls.end_point.as_deref());
     let offered = offered.filter(|_| wire.is_encrypted());
     let mut mechanisms = Vec::new();
     for mechanism in [offered.map(|_| scram::MECHANISM_PLUS), Some(scram::MECHANISM)].into_iter().flatten() {
@@ -286,7 +277,7 @@ fn exchange(
     put_authentication(wire, SASL, &mechanisms);
     let (exchange, reply) = read_password(wire, |body| {
         let mut reader = Reader::new(body);
-        let is_bound = match reader.string().map_err(ended)? {
+        let is_bound = match reader.string().map_err(End::by)? {
             scram::MECHANISM => false,
             scram::MECHANISM_PLUS if offered.is_some() => true,
             _ => {
@@ -294,8 +285,8 @@ fn exchange(
                 return Err(End::Fatal(error).into());
             }
         };
-        let length = usize::try_from(reader.i32().map_err(ended)?).unwrap_or(0);
-        let first = reader.bytes(length).map_err(ended)?;
+        let length = usize::try_from(reader.i32().map_err(End::by)?).unwrap_or(0);
+        let first = reader.bytes(length).map_err(End::by)?;
         Ok(Exchange::begin(users, user, first, scram::Channel { end_point: offered, is_bound })?)
     })?;
     put_authentication(wire, SASL_CONTINUE, reply.as_bytes());
@@ -325,7 +316,7 @@ fn read_password<T>(wire: &mut Wire, take: impl FnOnce(&[u8]) -> Result<T, Unpro
     wire.flush()?;
     let frame = wire.read(message::SHORT_BYTES_MAX)?;
     match frame.kind {
-        b'p' => take(wire.body(&frame).map_err(ended)?),
+        b'p' => take(wire.body(&frame).map_err(End::by)?),
         b'X' => Err(End::Gone.into()),
         _ => {
             let error = violation(format!("expected SASL response, got message type {}", frame.kind));

@@ -27,7 +27,7 @@ use crate::{
     server::{Peer, Phase, Registered, Shared},
     sink::WireSink,
     startup::{self, Startup},
-    wire::{End, Frame, Socket, Wire},
+    wire::{End, Frame, Socket, Wire, fatal},
 };
 
 /// Serves a client until it or the server has had enough.
@@ -80,10 +80,6 @@ fn contain<T>(f: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(f)).ok()
 }
 
-fn fatal(state: SqlState, message: &str) -> SqlError {
-    SqlError::new(state, message).severity(Severity::Fatal)
-}
-
 fn shutdown_notice(shared: &Shared) -> SqlError {
     match shared.failure() {
         Some(error) => SqlError::from(error.clone()).severity(Severity::Fatal),
@@ -97,9 +93,7 @@ fn end_if_terminated(shared: &Shared, error: &SqlError) -> Result<(), End> {
     match error.state() {
         // A statement that the server interrupted, since the database has stopped, knows of the interruption only.
         SqlState::ADMIN_SHUTDOWN if shared.failure().is_some() => Err(End::Fatal(shutdown_notice(shared))),
-        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => {
-            Err(End::Fatal(error.clone().severity(Severity::Fatal)))
-        }
+        SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => Err(End::by(error.clone())),
         _ => Ok(()),
     }
 }
@@ -144,10 +138,10 @@ fn open_session(
         connection: Some(connection),
         facts: vec![
             ("max_connections", shared.options.connections_max.to_string()),
-            ("ssl", if shared.tls.is_some() { "on" } else { "off" }.into()),
+            ("ssl", if shared.options.tls.is_some() { "on" } else { "off" }.into()),
         ],
     };
-    shared.database.session(options).map_err(|error| End::Fatal(error.severity(Severity::Fatal)))
+    shared.database.session(options).map_err(End::by)
 }
 
 struct Connection<'a> {

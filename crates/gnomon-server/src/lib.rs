@@ -51,6 +51,7 @@ mod tls;
 mod wire;
 
 pub use metrics::{Kind, Metrics};
-pub use options::{Auth, ClientCertificates, Clients, Log, ServerError, ServerOptions, Tls};
+pub use options::{Auth, ClientCertificates, Clients, Log, ServerError, ServerOptions, TlsFiles};
 pub use scram::{NoRandomness, Users, Verifier};
 pub use server::{Server, ServerHandle, descriptors_needed};
+pub use tls::Tls;

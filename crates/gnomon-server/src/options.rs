@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::scram::Users;
+use crate::{scram::Users, tls::Tls};
 
 /// Takes a line of the server's log.
 pub type Log = fn(&str);
@@ -72,9 +72,9 @@ pub enum Auth {
     Scram(Users),
 }
 
-/// A certificate chain and its private key, both PEM files.
+/// The files of a certificate chain and its private key, both PEM, and what is asked of clients.
 #[derive(Clone, Debug)]
-pub struct Tls {
+pub struct TlsFiles {
     /// The chain, the server's own certificate first.
     pub certificates: PathBuf,
     /// The key. No other user can read the file.
@@ -86,10 +86,10 @@ pub struct Tls {
     pub clients: Option<Clients>,
 }
 
-impl Tls {
+impl TlsFiles {
     /// TLS for clients that ask for it, with the files of a certificate chain and its key.
-    pub fn new(certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Tls {
-        Tls { certificates: certificates.into(), key: key.into(), required: false, clients: None }
+    pub fn new(certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> TlsFiles {
+        TlsFiles { certificates: certificates.into(), key: key.into(), required: false, clients: None }
     }
 }
 

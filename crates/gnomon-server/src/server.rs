@@ -45,7 +45,6 @@ use crate::{
     options::{Auth, ClientCertificates, ServerError, ServerOptions},
     scram,
     throttle::Throttle,
-    tls::{self, Encryption},
     wire::Socket,
 };
 
@@ -92,7 +91,6 @@ pub struct ServerHandle(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) database: SqlDatabase,
     pub(crate) options: ServerOptions,
-    pub(crate) tls: Option<Encryption>,
     pub(crate) throttle: Throttle,
     pub(crate) login_log: LoginLog,
     pub(crate) counters: Counters,
@@ -223,8 +221,7 @@ impl Drop for Registered {
 
 /// True if clients beyond this machine are let in by certificates.
 fn has_certificates_for_passwords(options: &ServerOptions) -> bool {
-    let clients = options.tls.as_ref().and_then(|tls| tls.clients.as_ref());
-    clients.is_some_and(|clients| clients.policy == ClientCertificates::Authenticate)
+    options.tls.as_ref().and_then(|tls| tls.clients) == Some(ClientCertificates::Authenticate)
 }
 
 impl Shared {
@@ -282,13 +279,12 @@ impl Server {
     /// Listens, but serves nobody yet.
     ///
     /// # Errors
-    /// Trust beyond loopback is refused; an address may be taken; a certificate may be unusable.
+    /// Trust beyond loopback is refused; an address may be taken.
     pub fn bind(database: SqlDatabase, options: ServerOptions) -> Result<Server, ServerError> {
         let is_open = matches!(options.auth, Auth::Trust) && !has_certificates_for_passwords(&options);
         if is_open && !options.listen.ip().is_loopback() {
             return Err(ServerError::TrustBeyondLoopback(options.listen));
         }
-        let tls = options.tls.as_ref().map(tls::configure).transpose()?;
         let listen_error = |error| ServerError::Listen { address: options.listen.to_string(), error };
         let tcp = TcpListener::bind(options.listen).map_err(listen_error)?;
         tcp.set_nonblocking(true).map_err(listen_error)?;
@@ -303,7 +299,6 @@ impl Server {
         let shared = Arc::new(Shared {
             database,
             options,
-            tls,
             throttle: Throttle::default(),
             login_log,
             counters: Counters::default(),

@@ -3,13 +3,13 @@
 //! Until a client is authenticated it may send little (10,000 bytes a message), must be quick (the server closes
 //! the socket at its deadline) and learns nothing about users or databases.
 
-use gnomon_sql::{Severity, SqlError, SqlState};
+use gnomon_sql::{SqlError, SqlState};
 
 use crate::{
     authentication::{authenticate, put_authentication, refuse_handshake},
     message::{Decoded, Reader, put, put_string, violation},
     server::Shared,
-    wire::{End, Wire},
+    wire::{End, Wire, fatal},
 };
 
 /// Protocol 3.0, the version that the server speaks.
@@ -30,15 +30,6 @@ pub(crate) struct Startup {
     minor_version: i32,
 }
 
-fn fatal(state: SqlState, message: impl Into<String>) -> End {
-    End::Fatal(SqlError::new(state, message).severity(Severity::Fatal))
-}
-
-/// An error while decoding ends the connection here, whatever its severity.
-fn ended(error: SqlError) -> End {
-    End::Fatal(error.severity(Severity::Fatal))
-}
-
 /// Brings a connection from its first byte to AuthenticationOk, which stands in the output. None for a cancel
 /// request, which has been served.
 pub(crate) fn start(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End> {
@@ -54,10 +45,10 @@ pub(crate) fn start(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>,
     }
     authenticate(shared, wire, &startup)?;
     if shared.options.database.as_ref().is_some_and(|name| *name != startup.database) {
-        return Err(fatal(
+        return Err(End::by(fatal(
             SqlState::INVALID_CATALOG_NAME,
             format!("database \"{}\" does not exist", startup.database),
-        ));
+        )));
     }
     put_authentication(wire, 0, b"");
     Ok(Some(startup))
@@ -68,10 +59,10 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
     loop {
         let frame = wire.read_untyped()?;
         let mut reader = Reader::new(wire.body(&frame).map_err(End::Fatal)?);
-        match reader.i32().map_err(ended)? {
+        match reader.i32().map_err(End::by)? {
             SSL_REQUEST if !asked_tls && reader.is_empty() => {
                 asked_tls = true;
-                match &shared.tls {
+                match &shared.options.tls {
                     // As in PostgreSQL, a Unix-domain socket is not encrypted.
                     Some(tls) if wire.is_tcp() => {
                         let connection = wire.connected_by()?;
@@ -92,22 +83,22 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
                 wire.flush()?;
             }
             CANCEL_REQUEST => {
-                let id = reader.i32().map_err(ended)?;
+                let id = reader.i32().map_err(End::by)?;
                 shared.cancel(id, reader.rest());
                 return Ok(None);
             }
             version if version >> 16 == VERSION >> 16 => {
-                return parse(version & 0xffff, reader).map(Some).map_err(ended);
+                return parse(version & 0xffff, reader).map(Some).map_err(End::by);
             }
             version => {
-                return Err(fatal(
+                return Err(End::by(fatal(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     format!(
                         "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
                         version >> 16,
                         version & 0xffff
                     ),
-                ));
+                )));
             }
         }
     }

@@ -18,7 +18,7 @@ use std::{
 
 use gnomon::sync::Arc;
 use gnomon_sql::{
-    SqlError,
+    Severity, SqlError, SqlState,
     memory::Held,
     session::{ConnectedBy, Mark},
 };
@@ -154,6 +154,18 @@ pub enum End {
     Fatal(SqlError),
     /// The read timeout passed. Nothing was lost: reading can go on.
     TimedOut,
+}
+
+impl End {
+    /// The end of a connection by an error, whatever its severity.
+    pub fn by(error: SqlError) -> End {
+        End::Fatal(error.severity(Severity::Fatal))
+    }
+}
+
+/// Returns an error that ends the connection.
+pub fn fatal(state: SqlState, message: impl Into<String>) -> SqlError {
+    SqlError::new(state, message).severity(Severity::Fatal)
 }
 
 impl From<io::Error> for End {

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use gnomon_server::{ClientCertificates, Clients, Tls};
-use tokio_rustls::TlsAcceptor;
+use gnomon_server::{ClientCertificates, Clients, Tls, TlsFiles};
 
 use crate::Failure;
 
@@ -70,8 +69,8 @@ impl EncryptionArguments {
         self.tls_cert.clone().zip(self.tls_key.clone())
     }
 
-    /// Returns what the server is told of TLS, and what else is served with its files.
-    pub fn tls(&self) -> Result<Option<(Tls, TlsAcceptor)>, Failure> {
+    /// Reads the files, each once: it may be a pipe.
+    pub fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let clients = self.tls_client_ca.clone().map(|authorities| Clients {
             authorities,
@@ -90,8 +89,7 @@ impl EncryptionArguments {
             ));
         }
         let required = must_have || self.tls == Some(Encrypted::Require);
-        let tls = Tls { required, clients, ..Tls::new(certificates, key) };
-        let config = tls.server_config().map_err(|error| Failure(error.to_string()))?;
-        Ok(Some((tls, config.into())))
+        let files = TlsFiles { required, clients, ..TlsFiles::new(certificates, key) };
+        files.read().map(Some).map_err(|error| Failure(error.to_string()))
     }
 }

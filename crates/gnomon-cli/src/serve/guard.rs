@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gnomon_server::Tls;
 use hyper::{
     HeaderMap,
     header::{AUTHORIZATION, HeaderValue},
@@ -30,9 +31,9 @@ pub struct GuardArguments {
 impl GuardArguments {
     /// Returns the guard; `tls` is what connections are encrypted with, if they can be, and `asks_for_certificates` if
     /// it asks clients for certificates.
-    pub fn guard(&self, tls: Option<&TlsAcceptor>, asks_for_certificates: bool) -> Result<Guard, Failure> {
+    pub fn guard(&self, tls: Option<&Tls>, asks_for_certificates: bool) -> Result<Guard, Failure> {
         let token = self.metrics_token_file.as_deref().map(Token::read).transpose()?;
-        let tls = tls.filter(|_| self.metrics_tls).cloned();
+        let tls = tls.filter(|_| self.metrics_tls).map(|tls| tls.server_config().into());
         Ok(Guard { token, takes_certificates: tls.is_some() && asks_for_certificates, tls })
     }
 }

@@ -17,9 +17,8 @@ use gnomon::{
         thread,
     },
 };
-use gnomon_server::{Auth, Server, ServerError, ServerOptions, Users};
+use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::{MemoryLimits, SqlDatabase};
-use tokio_rustls::TlsAcceptor;
 
 use crate::{Failure, signals, storage::Storage};
 use cluster::{ClusterArguments, Credentials};
@@ -185,7 +184,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let user = user(arguments)?;
     let auth = auth(arguments, user.as_ref())?;
     let listen = arguments.port.map_or(arguments.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
-    let (tls, acceptor) = arguments.encryption.tls()?.unzip();
+    let tls = arguments.encryption.tls()?;
     if matches!(auth, Auth::Trust) && !listen.ip().is_loopback() && !arguments.encryption.authenticates() {
         return Err(Failure(format!(
             "{} can be reached from other machines, where --trust is not allowed: \
@@ -199,7 +198,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     {
         return Err(not_bound(&ServerError::Listen { address: listen.to_string(), error }));
     }
-    let metrics = metrics(arguments, acceptor.as_ref())?;
+    let metrics = metrics(arguments, tls.as_ref())?;
     let directory = &arguments.directory;
     let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
     let joining = arguments.cluster.reach(is_new)?;
@@ -255,7 +254,12 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
         tell(&mut stderr(), &format!("{} is a new database", directory.display()));
     }
     tell(&mut stdout(), &format!("serving {} on {address}", directory.display()));
-    tell(&mut stderr(), &format!("connect with: psql -h {} -p {}", address.ip(), address.port()));
+    let named = |option: &str, name: Option<&String>| {
+        name.map_or_else(String::new, |name| format!(" -{option} {name}"))
+    };
+    let (user, database) = (named("U", arguments.user.as_ref()), named("d", arguments.database.as_ref()));
+    let (host, port) = (address.ip(), address.port());
+    tell(&mut stderr(), &format!("connect with: psql -h {host}{user}{database} -p {port}"));
     if let Some(endpoint) = &metrics {
         endpoint.show(metrics::Sources { server: server.handle(), engine, cluster: view });
         tell(&mut stderr(), &format!("metrics at {}", endpoint.url));
@@ -274,7 +278,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
 }
 
 /// Begins to answer for metrics, with nothing as yet.
-fn metrics(arguments: &Serve, tls: Option<&TlsAcceptor>) -> Result<Option<metrics::Endpoint>, Failure> {
+fn metrics(arguments: &Serve, tls: Option<&Tls>) -> Result<Option<metrics::Endpoint>, Failure> {
     let Some(address) = arguments.metrics else { return Ok(None) };
     let guard = arguments.guard.guard(tls, arguments.encryption.asks_for_certificates())?;
     if guard.is_open() && !address.ip().is_loopback() {

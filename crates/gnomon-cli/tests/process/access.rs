@@ -259,6 +259,23 @@ fn start(directory: &Path, options: &[String]) -> std::process::Child {
     command.spawn().unwrap()
 }
 
+/// A shell gives secrets as `--password-file <(command)`: a pipe can be read once.
+#[test]
+fn secrets_are_read_from_pipes() {
+    let files = Files::new();
+    for name in ["password", "server.crt", "server.key", "ca.crt"] {
+        let (from, pipe) = (files.path(name), files.path(&format!("{name}.pipe")));
+        assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().unwrap().success());
+        std::thread::spawn(move || fs::write(pipe, fs::read(from).unwrap()).unwrap());
+    }
+    let server = files.serve(
+        "--user ann --password-file @password.pipe --tls-cert @server.crt.pipe --tls-key @server.key.pipe --tls require \
+         --tls-client-ca @ca.crt.pipe --client-certificates request --metrics 127.0.0.1:0 --metrics-tls",
+    );
+    let Some(asked) = psql(&server, "sslmode=require sslcert=/nowhere") else { return };
+    assert_eq!(asked.as_deref(), Ok("ann"));
+}
+
 #[test]
 fn metrics_need_the_token_and_failed_logins_are_told() {
     let files = Files::new();
@@ -266,7 +283,9 @@ fn metrics_need_the_token_and_failed_logins_are_told() {
     let options = files.options(&format!("{PASSWORD} --metrics 0.0.0.0:0 --metrics-token-file @token"));
     let mut child = start(&files.path("db"), &options);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let port = line_with(&mut lines, "connect with").rsplit(' ').next().unwrap().to_owned();
+    let told = line_with(&mut lines, "connect with");
+    assert!(told.starts_with("connect with: psql -h 127.0.0.1 -U ann -p "), "{told}");
+    let port = told.rsplit(' ').next().unwrap().to_owned();
     let said = line_with(&mut lines, "metrics at http://0.0.0.0:");
     let address = said.rsplit("0.0.0.0:").next().and_then(|rest| rest.split('/').next()).unwrap();
     let address = format!("127.0.0.1:{address}");

@@ -7,7 +7,7 @@ use gnomon::{
     env::{Clock, SystemClock},
     sync::{Mutex, thread},
 };
-use gnomon_server::{Auth, ClientCertificates, Clients, Server, ServerError, ServerOptions, Tls, Users};
+use gnomon_server::{Auth, ClientCertificates, Clients, Server, ServerError, ServerOptions, TlsFiles, Users};
 use gnomon_sql::session::SqlDatabase;
 
 use super::{
@@ -28,7 +28,7 @@ fn users() -> Auth {
 fn plain_connections_are_refused_if_tls_is_required() {
     let authority = Authority::new();
     authority.sign("server", "localhost", &["localhost"]);
-    let tls = Some(Tls { required: true, ..authority.tls("server") });
+    let tls = Some(TlsFiles { required: true, ..authority.tls("server") }.read().unwrap());
     for auth in [Auth::Trust, users()] {
         let unix = tempfile::tempdir().unwrap();
         let unix_socket_dir = Some(unix.path().into());
@@ -91,8 +91,8 @@ fn passwords_are_bound_to_the_channel() {
         ("ed25519", authority.self_signed("ed25519", &rcgen::PKCS_ED25519), false),
     ];
     for (name, certificate, has_binding) in certificates {
-        let server =
-            TestServer::start(ServerOptions { tls: Some(authority.tls(name)), auth: users(), ..options() });
+        let tls = Some(authority.tls(name).read().unwrap());
+        let server = TestServer::start(ServerOptions { tls, auth: users(), ..options() });
         assert_eq!(offered(&mut Raw::connect(server.addr)), [PLAIN], "in clear");
         if !has_binding {
             assert_eq!(offered(&mut encrypted(&server)), [PLAIN], "{name}");
@@ -186,7 +186,8 @@ fn certificates_of_clients() {
         (Authenticate, &forged, "secret", Some("alert")),
     ] {
         let clients = Some(Clients { authorities: authority.path("ca.crt"), policy });
-        let tls = Some(Tls { required: policy != Request, clients, ..authority.tls("server") });
+        let tls = TlsFiles { required: policy != Request, clients, ..authority.tls("server") };
+        let tls = Some(tls.read().unwrap());
         let log = |line: &str| HANDSHAKES.lock().push(line.to_owned());
         let server = TestServer::start(ServerOptions { tls, auth: users(), log, ..options() });
         let connected =
@@ -214,7 +215,11 @@ fn certificates_of_clients() {
     }
 
     let refused = |clients, required, listen: &str| {
-        let tls = Some(Tls { required, clients: Some(clients), ..authority.tls("server") });
+        let files = TlsFiles { required, clients: Some(clients), ..authority.tls("server") };
+        let tls = match files.read() {
+            Ok(tls) => Some(tls),
+            Err(error) => return Some(error),
+        };
         let database = SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
         let listen = listen.parse().unwrap();
         Server::bind(database, ServerOptions { tls, listen, ..ServerOptions::default() }).err()

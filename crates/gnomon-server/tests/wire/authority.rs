@@ -2,7 +2,7 @@
 
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use gnomon_server::Tls;
+use gnomon_server::TlsFiles;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SignatureAlgorithm,
 };
@@ -59,7 +59,7 @@ impl Authority {
         made.der().clone()
     }
 
-    pub fn tls(&self, name: &str) -> Tls {
-        Tls::new(self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")))
+    pub fn tls(&self, name: &str) -> TlsFiles {
+        TlsFiles::new(self.path(&format!("{name}.crt")), self.path(&format!("{name}.key")))
     }
 }

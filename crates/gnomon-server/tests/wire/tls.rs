@@ -2,8 +2,7 @@
 
 use std::{io::Read, net::TcpStream};
 
-use gnomon_server::{Auth, Server, ServerOptions, Users};
-use gnomon_sql::session::SqlDatabase;
+use gnomon_server::{Auth, ServerOptions, Users};
 use gnomon_tls::client::Target;
 
 use super::{authority::Authority, common::*};
@@ -29,8 +28,11 @@ fn encryption() {
     let root = gnomon_tls::certificate::read_chain(&authority.path("ca.crt")).unwrap().remove(0);
     let tls = authority.tls("server");
     let users = Users::single("ann", "secret").unwrap();
-    let server =
-        TestServer::start(ServerOptions { tls: Some(tls.clone()), auth: Auth::Scram(users), ..options() });
+    let server = TestServer::start(ServerOptions {
+        tls: Some(tls.read().unwrap()),
+        auth: Auth::Scram(users),
+        ..options()
+    });
 
     let mut raw = Raw::connect(server.addr);
     raw.untyped(SSL_REQUEST, b"");
@@ -55,11 +57,7 @@ fn encryption() {
     let mut rest = Vec::new();
     let _ = raw.stream.read_to_end(&mut rest);
 
-    let refused = || {
-        let database = SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
-        let options = ServerOptions { tls: Some(tls.clone()), ..options() };
-        Server::bind(database, options).err().expect("refused").to_string()
-    };
+    let refused = || tls.read().expect_err("refused").to_string();
     authority.write("server.key", "no key", 0o600);
     assert!(refused().contains("server.key"), "{}", refused());
     authority.write("server.key", "no key", 0o644);
@@ -99,7 +97,7 @@ fn clients_check_the_server_as_strictly_as_they_are_told() {
     authority.sign("server", "localhost", &["localhost"]);
     let users = Users::single("ann", "secret").unwrap();
     let start = |tls| TestServer::start(ServerOptions { tls, auth: Auth::Scram(users.clone()), ..options() });
-    let server = start(Some(authority.tls("server")));
+    let server = start(Some(authority.tls("server").read().unwrap()));
     let trusting = |authority: &Authority| format!("&sslrootcert={}", authority.path("ca.crt").display());
     let (right, wrong) = (trusting(&authority), trusting(&other));
     for (mode, root, host, refusal) in [
@@ -135,7 +133,7 @@ fn clients_check_the_server_as_strictly_as_they_are_told() {
     assert!(connect(&plain, "localhost", "").is_ok());
     // A server whose certificate is the trusted one itself.
     authority.self_signed("own", &rcgen::PKCS_ECDSA_P256_SHA256);
-    let server = start(Some(authority.tls("own")));
+    let server = start(Some(authority.tls("own").read().unwrap()));
     let own = format!("?sslmode=verify-full&sslrootcert={}", authority.path("own.crt").display());
     assert!(connect(&server, "localhost", &own).is_ok());
     assert!(connect(&server, "127.0.0.1", &own).is_err());
