@@ -57,7 +57,7 @@ fn a_database_with_a_log_has_one_disk() {
         assert_eq!(added.code, Some(1), "{added:?}");
         assert!(!b.exists());
         // It is there, and stays as it is.
-        assert!(asked(&c, &["--recovery", "shadow"]).contains(RIGHT));
+        assert!(asked(&c, &["--recovery", recovery]).contains(RIGHT));
     }
 }
 

@@ -206,12 +206,23 @@ fn how_a_database_recovers_is_shown_and_stays() {
     };
     let made = sql("two-level");
     assert!(made.code == Some(0) && made.stderr.is_empty(), "{made:?}");
-    let other = sql("single-level");
-    assert_eq!(other.code, Some(0), "{other:?}");
-    assert!(
-        other.stderr.contains("recovers by two-level, as it was made: --recovery single-level"),
-        "{other:?}"
-    );
+    assert_eq!(sql("two-level").code, Some(0));
+    for (option, refusal) in [
+        (
+            &["--recovery", "single-level"][..],
+            "recovers by two-level, as it was made: leave --recovery single",
+        ),
+        (&["--page-bytes-min", "512"], "have 4096 bytes, as it was made: leave --page-bytes-min 512 out"),
+        (&["--mirrored", "--disk", text(&directory.path().join("b"))], "holds a database already"),
+    ] {
+        for command in
+            [&["sql", text(&database), "-c", "SELECT 1"][..], &["serve", text(&database), "--port", "0"]]
+        {
+            let other = run(&[command, option].concat());
+            assert!(other.code == Some(1) && other.stderr.contains(refusal), "{other:?}");
+            assert!(other.stdout.is_empty(), "{other:?}");
+        }
+    }
     let ran = run(&["inspect", text(&database)]);
     assert!(
         ran.stdout.contains(", recovers by two-level\n") && ran.stdout.contains("\nlog of pages"),
