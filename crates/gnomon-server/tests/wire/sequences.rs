@@ -3,7 +3,8 @@
 //! `sequences.txt` has both: `> ` a message to the server, `< ` a reply. Replies are read behind Sync, Flush, a simple
 //! query, and `> .`, which sends nothing and so waits for what comes without being asked for. A message of any content is
 //! `raw`, its type, and its body, in which `\xHH` is a byte; `< closed` is the end of the connection. A line `# title`
-//! begins a sequence, on a connection of its own; `malformed.txt` has those whose messages are wrong in themselves. With
+//! begins a sequence, on a connection of its own; `malformed.txt` has those whose messages are wrong in themselves, and
+//! `parameters.txt` asks for the types that statements give their parameters, without the places of errors. With
 //! `GNOMON_WIRE_RECORD=HOST:PORT/USER/DATABASE` the replies are recorded anew from that server.
 
 use std::{fmt::Write, net::TcpStream, time::Duration};
@@ -11,8 +12,12 @@ use std::{fmt::Write, net::TcpStream, time::Duration};
 use super::common::*;
 
 /// The fixtures: names of files, and what is in them.
-const FIXTURES: [(&str, &str); 2] =
-    [("sequences.txt", include_str!("sequences.txt")), ("malformed.txt", include_str!("malformed.txt"))];
+const FIXTURES: [(&str, &str); 3] = [
+    ("sequences.txt", include_str!("sequences.txt")),
+    ("malformed.txt", include_str!("malformed.txt")),
+    (PARAMETERS, include_str!("parameters.txt")),
+];
+const PARAMETERS: &str = "parameters.txt";
 
 /// The bytes of a message as the fixture writes it.
 fn message(line: &str) -> Vec<u8> {
@@ -154,6 +159,17 @@ fn play(raw: &mut Raw<TcpStream>, lines: &[&str], is_recorded: bool) -> String {
     out
 }
 
+/// Replies without the places of errors in the text.
+fn without_positions(replies: &str) -> String {
+    let kept = |line: &str| match line.rsplit_once(" P=") {
+        Some((head, place)) if line.starts_with("< E") && place.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{head}\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    replies.lines().map(kept).collect()
+}
+
 fn connect(addr: std::net::SocketAddr, user: &str, database: &str) -> Raw<TcpStream> {
     let mut raw = Raw::connect(addr);
     raw.untyped(3 << 16, format!("user\0{user}\0database\0{database}\0\0").as_bytes());
@@ -173,6 +189,9 @@ fn replies_are_postgresqls_in_every_order_of_messages() {
                 write!(out, "\n# {title}\n{}", play(&mut connect(addr, user, database), &lines, true))
                     .unwrap();
             }
+            if file == PARAMETERS {
+                out = without_positions(&out);
+            }
             #[expect(clippy::disallowed_methods, reason = "the fixture is no file of an engine")]
             std::fs::write(format!("{}/tests/wire/{file}", env!("CARGO_MANIFEST_DIR")), out).unwrap();
         }
@@ -180,9 +199,15 @@ fn replies_are_postgresqls_in_every_order_of_messages() {
     }
     let server = TestServer::start(options());
     let mut wrong = Vec::new();
-    for (title, lines) in FIXTURES.into_iter().flat_map(|(_, fixture)| sequences(fixture)) {
-        let got = play(&mut connect(server.addr, "tester", "bank"), &lines, false);
+    let all = FIXTURES.into_iter().flat_map(|(file, fixture)| {
+        sequences(fixture).into_iter().map(move |(title, lines)| (file, title, lines))
+    });
+    for (file, title, lines) in all {
+        let mut got = play(&mut connect(server.addr, "tester", "bank"), &lines, false);
         let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        if file == PARAMETERS {
+            got = without_positions(&got);
+        }
         if got != expected {
             wrong.push(format!("# {title}\n--- PostgreSQL\n{expected}--- here\n{got}"));
         }

@@ -507,6 +507,10 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
             }
             Param::AnyAsText if ty.element().is_some() => return Err(Failure::None),
             Param::Is(to) if !can_cast(*ty, *to, CastContext::Implicit) => return Err(Failure::None),
+            // PostgreSQL has these as arrays, and no literal is taken for one.
+            Param::Is(Type::Int2vector | Type::Oidvector) if *ty == Type::Unknown => {
+                return Err(Failure::None);
+            }
             _ => {}
         }
     }
@@ -531,7 +535,7 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
             Param::AnyElement if !has_array => element,
             Param::AnyElement => element.filter(|e| e.scalar().is_some()),
             Param::AnyAsText => Some(Type::Text),
-            Param::Any => Some(if *ty == Type::Unknown { Type::Text } else { *ty }),
+            Param::Any => Some(*ty),
         })
         .collect::<Option<Vec<Type>>>()
         .ok_or(Failure::None)?;

@@ -293,8 +293,10 @@ impl Binder<'_> {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "NULLIF takes two arguments"));
                 };
                 self.with_value(left, |binder, left| {
-                    let equal = binder.operator("=", vec![left.clone(), right])?;
-                    let left = binder.known(left)?;
+                    let keeps_type = has_own_comparison(left.ty.ty, right.ty.ty);
+                    let (equal, [compared, right]) = binder.comparison("=", left.clone(), right)?;
+                    let equal = binder.apply(equal, vec![compared.clone(), right])?;
+                    let left = if keeps_type { left } else { compared };
                     let null = Expr { kind: ExprKind::Const(Datum::Null), ty: left.ty };
                     let ty = left.ty;
                     Ok(Expr {
@@ -320,4 +322,16 @@ impl Binder<'_> {
             }
         }))
     }
+}
+
+/// True if PostgreSQL compares values of these two types without converting one.
+fn has_own_comparison(left: Type, right: Type) -> bool {
+    const FAMILIES: [&[Type]; 4] = [
+        &[Type::Int2, Type::Int4, Type::Int8],
+        &[Type::Float4, Type::Float8],
+        &[Type::Date, Type::Timestamp, Type::Timestamptz],
+        &[Type::Name, Type::Text],
+    ];
+    left == right && !matches!(left, Type::Unknown | Type::Varchar)
+        || FAMILIES.iter().any(|family| family.contains(&left) && family.contains(&right))
 }

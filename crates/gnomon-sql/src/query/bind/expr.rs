@@ -92,7 +92,7 @@ impl Binder<'_> {
             E::Function(function) => self.function_call(function, place),
             E::IsNull(arg) | E::IsNotNull(arg) => {
                 let arg = self.bind(arg, place)?;
-                let arg = if arg.ty.ty == Type::Unknown { self.known(arg)? } else { arg };
+                let arg = self.of_any_type(arg)?;
                 let negated = matches!(expr, E::IsNotNull(_));
                 Ok(Expr::new(ExprKind::IsNull { arg: Box::new(arg), negated }, Type::Bool))
             }
@@ -529,7 +529,7 @@ impl Binder<'_> {
 
     /// ROW(...).
     pub(super) fn row(&mut self, items: Vec<Expr>) -> Result<Expr> {
-        let items = items.into_iter().map(|item| self.known(item)).collect::<Result<_>>()?;
+        let items = items.into_iter().map(|item| self.of_any_type(item)).collect::<Result<_>>()?;
         Ok(Expr::new(ExprKind::Row(items), Type::Record))
     }
 

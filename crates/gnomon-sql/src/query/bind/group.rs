@@ -37,7 +37,7 @@ pub(in crate::query) struct Grouping {
 
 /// The surroundings in which the items of GROUP BY are bound.
 struct GroupCx<'c> {
-    items: &'c [SelectItem],
+    items: &'c mut [SelectItem],
     scope: &'c Scope<'c>,
     grouping: Grouping,
 }
@@ -47,7 +47,7 @@ impl Binder<'_> {
     pub(super) fn bind_group_by(
         &mut self,
         group_by: &GroupByExpr,
-        items: &[SelectItem],
+        items: &mut [SelectItem],
         scope: &Scope<'_>,
     ) -> Result<Option<Grouping>> {
         let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
@@ -165,8 +165,8 @@ impl Binder<'_> {
     }
 
     /// A key, and the column of the select list that it is, if any.
-    fn group_key(&mut self, expr: &ast::Expr, cx: &GroupCx<'_>) -> Result<(Option<usize>, Expr)> {
-        let items = cx.items;
+    fn group_key(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<(Option<usize>, Expr)> {
+        let items = &mut *cx.items;
         let output = match ordinal(expr, items.len(), "GROUP BY")? {
             Some(position) => Some(position),
             // A column of the input goes before one of the output.
@@ -189,12 +189,13 @@ impl Binder<'_> {
             },
         };
         if let Some(position) = output {
-            return Ok((output, items[position].expr.clone()));
+            return Ok((output, self.settled(&mut items[position])?));
         }
         let bound = self.bind(expr, Place::new(cx.scope, Clause::GroupBy))?;
-        let bound = self.known(bound)?;
-        let position = items.iter().position(|item| item.expr.alike(&bound));
-        Ok((position, bound))
+        match items.iter().position(|item| item.expr.alike(&bound)) {
+            Some(position) => Ok((Some(position), self.settled(&mut items[position])?)),
+            None => Ok((None, self.known(bound)?)),
+        }
     }
 
     /// Rewrites what stands above the grouping in terms of its keys and aggregates.

@@ -61,6 +61,8 @@ pub struct Binder<'a> {
     catalog: &'a dyn CatalogView,
     types: &'a Context<'a>,
     params: Vec<Type>,
+    /// Parameters that stood where every type will do, and had none then.
+    untyped: Vec<usize>,
     /// What the parameters are called, within a procedure.
     names: Option<&'a ParameterNames>,
     numbers: Numbers,
@@ -214,6 +216,7 @@ impl<'a> Binder<'a> {
             catalog,
             types,
             params: params.to_vec(),
+            untyped: Vec::new(),
             names: None,
             numbers: Numbers::default(),
             depth: 0,
@@ -238,13 +241,18 @@ impl<'a> Binder<'a> {
         Some(Expr::new(ExprKind::Param(position), *self.params.get(position)?))
     }
 
-    /// The types of all parameters, once everything is bound; 42P18 if one is not determined.
+    /// The types of all parameters, once everything is bound; 42P18 if one is not determined, and 42P08 if one is by some
+    /// uses only.
     pub fn parameters(&self) -> Result<Vec<Type>> {
+        let undetermined = |state, position: usize| {
+            SqlError::new(state, format!("could not determine data type of parameter ${}", position + 1))
+        };
+        let is_known = |position: &&usize| self.params.get(**position).is_some_and(|ty| *ty != Type::Unknown);
+        if let Some(position) = self.untyped.iter().find(is_known) {
+            return Err(undetermined(SqlState::AMBIGUOUS_PARAMETER, *position));
+        }
         match self.params.iter().position(|ty| *ty == Type::Unknown) {
-            Some(position) => Err(SqlError::new(
-                SqlState::INDETERMINATE_DATATYPE,
-                format!("could not determine data type of parameter ${}", position + 1),
-            )),
+            Some(position) => Err(undetermined(SqlState::INDETERMINATE_DATATYPE, position)),
             None => Ok(self.params.clone()),
         }
     }

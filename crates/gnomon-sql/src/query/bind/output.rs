@@ -173,7 +173,13 @@ fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
     }
 }
 
-/// The internal name of a type.
+/// The internal name of a type; of an array, that of its elements.
 fn type_figure(data_type: &ast::DataType) -> Option<String> {
+    if let ast::DataType::Array(
+        ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::AngleBracket(element),
+    ) = data_type
+    {
+        return type_figure(element);
+    }
     crate::types::column_type(data_type).ok().map(|column| column.ty.info().typname.to_owned())
 }

@@ -69,8 +69,8 @@ pub(in crate::query) struct OutputOrder {
 /// ORDER BY, LIMIT and what else follows the body of a query.
 struct Tail<'q> {
     order: &'q [ast::OrderByExpr],
-    limit: Option<Expr>,
-    offset: Option<Expr>,
+    /// The query whose LIMIT and OFFSET follow, if some can.
+    limits: Option<&'q ast::Query>,
     locks: &'q [ast::LockClause],
     /// Set if it is the query of a subquery, of which no more is asked.
     asked: Option<Asked>,
@@ -101,14 +101,13 @@ impl Binder<'_> {
             Some(with) => self.bind_with(with, level)?,
             None => Vec::new(),
         };
-        let (limit, offset) = self.bind_limit(query, level)?;
         let order = match &query.order_by {
             None => &[][..],
             Some(ast::OrderBy { kind: OrderByKind::Expressions(exprs), interpolate: None }) => exprs,
             Some(_) => return Err(SqlError::unsupported("ORDER BY ALL")),
         };
         let asked = asked.filter(|_| query.with.is_none());
-        let tail = Tail { order, limit, offset, locks: &query.locks, asked };
+        let tail = Tail { order, limits: Some(query), locks: &query.locks, asked };
         let (body, columns) = match &*query.body {
             SetExpr::Select(select) => self.bind_select(select, tail, level, targets)?,
             body => self.bind_body(body, tail, level, targets)?,
@@ -139,7 +138,13 @@ impl Binder<'_> {
         }
     }
 
-    fn bind_limit(&mut self, query: &ast::Query, level: &Scope<'_>) -> Result<(Option<Expr>, Option<Expr>)> {
+    /// Binds LIMIT and OFFSET.
+    fn bind_limits(
+        &mut self,
+        query: Option<&ast::Query>,
+        level: &Scope<'_>,
+    ) -> Result<(Option<Expr>, Option<Expr>)> {
+        let Some(query) = query else { return Ok((None, None)) };
         let (limit, offset) = match &query.limit_clause {
             None => (None, None),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
@@ -170,8 +175,8 @@ impl Binder<'_> {
             })?;
             Ok(Some(bound))
         };
-        let mut limit = bind(limit, Clause::Limit)?;
         let offset = bind(offset, Clause::Offset)?;
+        let mut limit = bind(limit, Clause::Limit)?;
         if let Some(fetch) = &query.fetch {
             if fetch.with_ties || fetch.percent {
                 return Err(SqlError::unsupported("FETCH ... WITH TIES or PERCENT"));
@@ -222,7 +227,8 @@ impl Binder<'_> {
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
             keys.push(sort_key(expr, item)?);
         }
-        Ok((finish_query(plan, keys, tail.limit, tail.offset), columns))
+        let (limit, offset) = self.bind_limits(tail.limits, level)?;
+        Ok((finish_query(plan, keys, limit, offset), columns))
     }
 
     /// Binds the body of a query.
@@ -235,7 +241,7 @@ impl Binder<'_> {
         self.enter()?;
         let bound = match body {
             SetExpr::Select(select) => {
-                let tail = Tail { order: &[], limit: None, offset: None, locks: &[], asked: None };
+                let tail = Tail { order: &[], limits: None, locks: &[], asked: None };
                 self.bind_select(select, tail, level, targets)
             }
             SetExpr::Query(query) => self.bind_query(query, level, targets),
@@ -316,13 +322,13 @@ impl Binder<'_> {
                     "VALUES lists must all be the same length",
                 ));
             }
-            let mut cells = Vec::with_capacity(width);
-            for (position, expr) in row.content.iter().enumerate() {
-                let mut cell = self.bind(expr, place)?;
-                if let Some((column, ty)) = targets.and_then(|targets| targets.get(position)) {
-                    cell = self.assigned(cell, column, *ty).map_err(|error| at_expr(error, expr))?;
-                }
-                cells.push(cell);
+            let mut cells =
+                row.content.iter().map(|expr| self.bind(expr, place)).collect::<Result<Vec<_>>>()?;
+            for ((cell, expr), (column, ty)) in
+                cells.iter_mut().zip(&row.content).zip(targets.into_iter().flatten())
+            {
+                let bound = std::mem::replace(cell, Expr::bool(true));
+                *cell = self.assigned(bound, column, *ty).map_err(|error| at_expr(error, expr))?;
             }
             rows.push(cells);
         }
@@ -413,6 +419,8 @@ impl Binder<'_> {
         bound
     }
 
+    /// Binds a SELECT, its clauses in PostgreSQL's order (transformSelectStmt): the first use of a parameter decides its
+    /// type, and the first error is told.
     fn bind_select(
         &mut self,
         select: &ast::Select,
@@ -423,10 +431,6 @@ impl Binder<'_> {
         let keep_unknown = std::mem::replace(&mut self.keep_unknown, false);
         reject_clauses(select)?;
         let (from, scope, width) = self.bind_from(&select.from, level)?;
-        let mut filter = Vec::new();
-        if let Some(selection) = &select.selection {
-            self.bind_condition(selection, Place::new(&scope, Clause::Where))?.split_and(&mut filter);
-        }
         let calls = RefCell::new(Calls::default());
         calls.borrow_mut().named_windows = named_windows(select)?;
         let place = |clause| Place {
@@ -443,24 +447,19 @@ impl Binder<'_> {
                 format!("target lists can have at most {COLUMNS_MAX} entries"),
             ));
         }
-        for (position, item) in items.iter_mut().enumerate() {
-            let expr = std::mem::replace(&mut item.expr, Expr::bool(true));
-            let target = targets.and_then(|targets| targets.get(position));
-            item.expr = match target {
-                Some((column, ty)) if expr.ty.ty == Type::Unknown => self.assigned(expr, column, *ty)?,
-                _ if keep_unknown && is_open(&expr) => expr,
-                _ => self.known(expr)?,
-            };
+        let mut filter = Vec::new();
+        if let Some(selection) = &select.selection {
+            self.bind_condition(selection, Place::new(&scope, Clause::Where))?.split_and(&mut filter);
         }
-        let grouping = self.bind_group_by(&select.group_by, &items, &scope)?;
         let mut having = Vec::new();
         if let Some(condition) = &select.having {
             self.bind_condition(condition, place(Clause::Having))?.split_and(&mut having);
         }
         let mut order = Vec::with_capacity(tail.order.len());
         for item in tail.order {
-            order.push(self.bind_order(item, &items, place(Clause::OrderBy))?);
+            order.push(self.bind_order(item, &mut items, place(Clause::OrderBy))?);
         }
+        let grouping = self.bind_group_by(&select.group_by, &mut items, &scope)?;
         let distinct = match &select.distinct {
             None | Some(ast::Distinct::All) => None,
             Some(ast::Distinct::Distinct) => Some(None),
@@ -472,12 +471,24 @@ impl Binder<'_> {
                         options: ast::OrderByOptions { sort: None, nulls_first: None },
                         with_fill: None,
                     };
-                    keys.push(self.bind_order(&item, &items, place(Clause::OrderBy))?);
+                    keys.push(self.bind_order(&item, &mut items, place(Clause::OrderBy))?);
                 }
                 Some(Some(keys))
             }
         };
         check_distinct(distinct.as_ref(), &order)?;
+        let (limit, offset) = self.bind_limits(tail.limits, level)?;
+        for (position, item) in items.iter_mut().enumerate() {
+            let target = targets.and_then(|targets| targets.get(position));
+            match target {
+                Some((column, ty)) if item.expr.ty.ty == Type::Unknown => {
+                    let expr = std::mem::replace(&mut item.expr, Expr::bool(true));
+                    item.expr = self.assigned(expr, column, *ty)?;
+                }
+                _ if keep_unknown && is_open(&item.expr) => {}
+                _ => drop(self.settled(item)?),
+            }
+        }
 
         let calls = calls.into_inner();
         self.check_recursive_term(from.as_ref(), &calls)?;
@@ -507,8 +518,8 @@ impl Binder<'_> {
             columns: exprs,
             distinct,
             order,
-            limit: tail.limit,
-            offset: tail.offset,
+            limit,
+            offset,
             locks,
         };
         if grouped {
@@ -538,7 +549,7 @@ impl Binder<'_> {
     fn bind_order(
         &mut self,
         item: &ast::OrderByExpr,
-        items: &[SelectItem],
+        items: &mut [SelectItem],
         place: Place<'_>,
     ) -> Result<OutputOrder> {
         let named = |name: &str| -> Result<Option<usize>> {
@@ -558,11 +569,13 @@ impl Binder<'_> {
             expr => ordinal(expr, items.len(), "ORDER BY")?,
         };
         let (output, expr) = match output {
-            Some(position) => (Some(position), items[position].expr.clone()),
+            Some(position) => (Some(position), self.settled(&mut items[position])?),
             None => {
                 let expr = self.bind(&item.expr, place)?;
-                let expr = self.known(expr)?;
-                (items.iter().position(|item| item.expr.same(&expr)), expr)
+                match items.iter().position(|item| item.expr.same(&expr)) {
+                    Some(position) => (Some(position), self.settled(&mut items[position])?),
+                    None => (None, self.known(expr)?),
+                }
             }
         };
         Ok(OutputOrder { output, key: sort_key(expr, item)? })

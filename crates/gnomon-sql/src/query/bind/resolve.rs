@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::Binder;
+use super::{Binder, SelectItem};
 use crate::{
     Result, SqlError, SqlState,
     functions::{FunctionRef, Volatility, resolve_cast, resolve_operator},
@@ -56,14 +56,23 @@ impl Binder<'_> {
                 Ok(Expr { kind: ExprKind::Const(value), ty: target })
             }
             ExprKind::Param(position) => {
-                // The first use decides; the same parameter may have been seen as unknown before.
-                let declared = &mut self.params[position];
-                if *declared == Type::Unknown {
-                    *declared = target.ty;
+                // The first use decides; another one of the parameter may have done so since this one was bound.
+                let declared = self.params[position];
+                if declared == Type::Unknown {
+                    self.params[position] = target.ty;
+                } else if declared != target.ty {
+                    return Err(SqlError::new(
+                        SqlState::AMBIGUOUS_PARAMETER,
+                        format!("inconsistent types deduced for parameter ${}", position + 1),
+                    )
+                    .detail(format!(
+                        "{} versus {}",
+                        self.type_name(declared),
+                        self.type_name(target.ty)
+                    )));
                 }
-                let declared = *declared;
-                let expr = Expr::new(ExprKind::Param(position), declared);
-                if declared == target.ty && target.modifier < 0 {
+                let expr = Expr::new(ExprKind::Param(position), target.ty);
+                if target.modifier < 0 {
                     return Ok(expr);
                 }
                 self.converted(expr, target, context)
@@ -98,6 +107,24 @@ impl Binder<'_> {
         }
     }
 
+    /// An expression where every type will do. A parameter stays without one, and is refused if it gets none elsewhere.
+    pub(super) fn of_any_type(&mut self, expr: Expr) -> Result<Expr> {
+        match (&expr.kind, expr.ty.ty) {
+            (ExprKind::Param(position), Type::Unknown) => {
+                self.untyped.push(*position);
+                Ok(expr)
+            }
+            _ => self.known(expr),
+        }
+    }
+
+    /// Gives an item of a select list a type, if it has none; returns its expression.
+    pub(super) fn settled(&mut self, item: &mut SelectItem) -> Result<Expr> {
+        let expr = std::mem::replace(&mut item.expr, Expr::bool(true));
+        item.expr = self.known(expr)?;
+        Ok(item.expr.clone())
+    }
+
     /// The type that expressions of one place (CASE, UNION, VALUES, ...) share.
     pub(super) fn common_type(&mut self, exprs: &[Expr], what: &str) -> Result<Type> {
         let types: Vec<Type> = exprs.iter().map(|expr| expr.ty.ty).collect();
@@ -127,8 +154,7 @@ impl Binder<'_> {
     }
 
     /// An operator applied to one or two operands.
-    pub(super) fn operator(&mut self, name: &str, mut args: Vec<Expr>) -> Result<Expr> {
-        args.iter_mut().for_each(|arg| self.settle(arg));
+    pub(super) fn operator(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr> {
         let function = match &args[..] {
             [left, right] => resolve_operator(name, Some(left.ty.ty), right.ty.ty)?,
             [arg] => resolve_operator(name, None, arg.ty.ty)?,
@@ -138,24 +164,13 @@ impl Binder<'_> {
         self.apply(function, args)
     }
 
-    /// Gives a parameter the type that another use of it has decided since it was bound.
-    fn settle(&self, expr: &mut Expr) {
-        if let (ExprKind::Param(position), Type::Unknown) = (&expr.kind, expr.ty.ty)
-            && let Some(ty) = self.params.get(*position)
-        {
-            expr.ty = (*ty).into();
-        }
-    }
-
     /// A binary operator and its operands, converted to what it takes.
     pub(super) fn comparison(
         &mut self,
         name: &str,
-        mut left: Expr,
-        mut right: Expr,
+        left: Expr,
+        right: Expr,
     ) -> Result<(FunctionRef, [Expr; 2])> {
-        self.settle(&mut left);
-        self.settle(&mut right);
         let function = resolve_operator(name, Some(left.ty.ty), right.ty.ty)?;
         let args = self.arguments(vec![left, right], function.arguments())?;
         match <[Expr; 2]>::try_from(args) {
@@ -169,7 +184,7 @@ impl Binder<'_> {
         let mut out = Vec::with_capacity(args.len());
         for (position, arg) in args.into_iter().enumerate() {
             let Some(ty) = types.get(position).copied().filter(|ty| *ty != Type::Unknown) else {
-                out.push(self.known(arg)?);
+                out.push(self.of_any_type(arg)?);
                 continue;
             };
             // Resolution has settled that the argument can be given, if need be by an output function: `||` takes

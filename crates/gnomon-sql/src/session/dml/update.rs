@@ -164,8 +164,8 @@ impl UpdatePlan {
             RowLock::NoKeyUpdate,
         )?;
         let mark = view.mark();
-        let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
         let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;
+        let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
         let reads_target = view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
         let unseen = match (targets.beside_key(), &returning) {
