@@ -36,18 +36,17 @@ pub struct Storage {
     degraded: bool,
     /// Bytes of the smallest pages that tables can have in a database that is made: 512, 1024, 2048 or 4096.
     ///
-    /// CREATE TABLE ... WITH (page_size = 512) needs it.
-    /// Without it 4096.
+    /// CREATE TABLE ... WITH (page_size = 512) needs it. Without it 4096. A database that exists keeps its own.
     #[arg(long, value_name = "N", value_parser = parse_page_bytes_min)]
     page_bytes_min: Option<usize>,
     /// How a new database recovers: shadow, value-log, command-log, adaptive, single-level, two-level,
     /// two-level-deferred or page-log.
     ///
-    /// A database that exists keeps its method, and another one is refused. Without it, shadow with --disk or --spare, and value-log on one disk. With shadow there is no
-    /// log. The others have one disk. value-log logs what each commit writes; command-log, of a CALL that is a
-    /// serializable transaction by itself, the call; adaptive whichever is cheaper. The rest have a log of pages; they
-    /// differ in how long pages are locked and when they are logged. page-log is another name of two-level-deferred.
-    /// GNOMON_RECOVERY in the environment changes the default.
+    /// A database that exists keeps its method, and another one is refused. Without it, shadow with --disk or --spare,
+    /// and value-log on one disk. With shadow there is no log. The others have one disk. value-log logs what each commit
+    /// writes; command-log, of a CALL that is a serializable transaction by itself, the call; adaptive whichever is
+    /// cheaper. The rest have a log of pages; they differ in how long pages are locked and when they are logged. page-log
+    /// is another name of two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
     recovery: Option<Recovery>,
     /// Acknowledge commits before they are durable, which they are a moment later.
@@ -104,20 +103,19 @@ impl Storage {
             }
             None => self.execution,
         };
-        let default = options();
         let options = Options {
             pool_bytes,
             disks: self.disks.clone(),
             mirrored: self.mirrored,
             spares: self.spares.clone(),
             degraded: self.degraded,
-            page_bytes_min: self.page_bytes_min.unwrap_or(default.page_bytes_min),
+            page_bytes_min: self.page_bytes_min,
             recovery: self.recovery,
             commits: if self.asynchronous { Commits::Asynchronous } else { Commits::Synchronous },
             group_commit_interval: Duration::from_secs_f64(self.group_commit_ms / 1000.0),
             log_bytes_max: u64::from(self.log_mib) << 20,
             execution,
-            ..default
+            ..options()
         };
         let mut progress = None;
         let opened = Database::open_with(directory, options, &mut |done, total| {
@@ -125,7 +123,6 @@ impl Storage {
         });
         drop(progress);
         let database = opened.map_err(|error| Failure::of_engine(directory, &error))?;
-        self.check_made(directory, &database)?;
         let lost = database.disks().iter().filter(|(info, _)| info.given.is_none()).count();
         if lost > 0 {
             eprintln!(
@@ -135,28 +132,5 @@ impl Storage {
             );
         }
         Ok(database)
-    }
-    /// Refuses what was given of a database to be made, if the one that is open was made otherwise.
-    fn check_made(&self, directory: &Path, database: &Database) -> Result<(), Failure> {
-        let stats = database.stats();
-        let (has, page_bytes) = (stats.recovery, stats.page_size_min.bytes());
-        let directory = directory.display();
-        let refusal = if let Some(wanted) = self.recovery.filter(|wanted| *wanted != has) {
-            let wanted = wanted.name();
-            format!("{directory} recovers by {}, as it was made: leave --recovery {wanted} out", has.name())
-        } else if let Some(wanted) = self.page_bytes_min.filter(|wanted| *wanted != page_bytes) {
-            format!(
-                "the smallest pages of {directory} have {page_bytes} bytes, as it was made: leave --page-bytes-min \
-                 {wanted} out"
-            )
-        } else if self.mirrored && !database.mirroring().0 {
-            format!(
-                "{directory} is not mirrored: leave --mirrored out, and make it so by `gnomon disk add {directory} DIR \
-                 --mirror`"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Failure(refusal))
     }
 }

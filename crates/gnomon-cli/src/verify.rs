@@ -90,15 +90,13 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     if damaged == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    if report.as_ref().is_some_and(|report| !report.opens)
-        && findings.iter().all(|finding| finding.severity != Severity::Data)
-    {
+    let lost = findings.iter().any(|finding| finding.severity == Severity::Data);
+    if report.as_ref().is_some_and(|report| !report.opens) && !lost {
         return Err(Failure(format!(
             "{} does not open as it stands: what is listed says why, and what to do",
             directory.display()
         )));
     }
-    let lost = findings.iter().any(|finding| finding.severity == Severity::Data);
     let only_lists =
         findings.iter().all(|finding| finding.file == LIST_FILE || finding.severity == Severity::Trace);
     Err(Failure(format!(

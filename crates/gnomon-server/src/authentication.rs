@@ -9,14 +9,15 @@ use std::net::SocketAddr;
 use gnomon_sql::{SqlError, SqlState, session::ConnectedBy};
 
 use crate::{
-    message::{self, Reader, put, violation},
+    message::{self, Reader, fatal, put, violation},
     metrics::count,
-    options::{Auth, ClientCertificates},
+    options::Auth,
     scram::{self, Exchange, Failure},
     server::Shared,
     startup::Startup,
     throttle::{Permit, Source, Turn},
-    wire::{End, Wire, fatal},
+    tls::ClientCertificates,
+    wire::{End, Wire},
 };
 
 /// The characters of a name that a client gave, in the log.
@@ -157,7 +158,7 @@ fn check_password(
     let address = connection.addresses().map(|(client, _)| client.ip());
     match exchange(shared, wire, users, user, Source::of(address)) {
         Ok(()) => Ok(()),
-        Err(Unproved::Not(refusal)) => Err(refusal),
+        Err(Unproved::Refused(refusal)) => Err(refusal),
         Err(Unproved::Failed(Failure::Refused { is_known })) => {
             count(&shared.counters.passwords_wrong);
             let message = format!("password authentication failed for user \"{user}\"");
@@ -232,19 +233,19 @@ fn wait_for_turn<'a>(shared: &'a Shared, wire: &Wire, source: Source) -> Result<
 /// Why an exchange proved nothing.
 enum Unproved {
     /// The client's messages are none of an exchange, it left, or its address may not try.
-    Not(Refusal),
+    Refused(Refusal),
     Failed(Failure),
 }
 
 impl From<End> for Unproved {
     fn from(end: End) -> Unproved {
-        Unproved::Not(end.into())
+        Unproved::Refused(end.into())
     }
 }
 
 impl From<Refusal> for Unproved {
     fn from(refusal: Refusal) -> Unproved {
-        Unproved::Not(refusal)
+        Unproved::Refused(refusal)
     }
 }
 

@@ -22,12 +22,12 @@ use gnomon_sql::{
 };
 
 use crate::{
-    message::{self, Bind, Message, Target, format_of, put},
+    message::{self, Bind, Message, Target, fatal, format_of, put},
     metrics::count,
     server::{Peer, Phase, Registered, Shared},
     sink::WireSink,
     startup::{self, Startup},
-    wire::{End, Frame, Socket, Wire, fatal},
+    wire::{End, Frame, Socket, Wire},
 };
 
 /// Serves a client until it or the server has had enough.
@@ -214,11 +214,18 @@ impl Connection<'_> {
         let message = match self.wire.decode(frame) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
-            Err(error) if matches!(frame.kind, b'Q' | b'S') => {
-                self.is_skipping = false;
-                return self.reject_query(&error);
+            Err(error) => {
+                return match frame.kind {
+                    // The COPY is over: nothing is asked of what the client still sends of it.
+                    b'd' | b'c' | b'f' => Ok(()),
+                    b'Q' | b'F' => self.reject_query(&error),
+                    b'S' => {
+                        self.is_skipping = false;
+                        self.reject_query(&error)
+                    }
+                    _ => self.reject(&error),
+                };
             }
-            Err(error) => return self.reject(&error),
         };
         match message {
             Message::Query(sql) => self.query(&sql),

@@ -51,7 +51,7 @@ mod tls;
 mod wire;
 
 pub use metrics::{Kind, Metrics};
-pub use options::{Auth, ClientCertificates, Clients, Log, ServerError, ServerOptions, TlsFiles};
+pub use options::{Auth, Log, ServerError, ServerOptions};
 pub use scram::{NoRandomness, Users, Verifier};
 pub use server::{Server, ServerHandle, descriptors_needed};
-pub use tls::Tls;
+pub use tls::{ClientCertificates, Clients, Tls, TlsFiles};

@@ -89,9 +89,14 @@ pub struct Bind<'a> {
     pub result_formats: Vec<Format>,
 }
 
-/// A protocol violation after which the connection is closed.
+/// Returns an error after which the connection is closed.
+pub fn fatal(state: SqlState, message: impl Into<String>) -> SqlError {
+    SqlError::new(state, message).severity(Severity::Fatal)
+}
+
+/// Returns a protocol violation after which the connection is closed.
 pub fn violation(message: impl Into<String>) -> SqlError {
-    SqlError::new(SqlState::PROTOCOL_VIOLATION, message).severity(Severity::Fatal)
+    fatal(SqlState::PROTOCOL_VIOLATION, message)
 }
 
 /// The error of a message whose frame is whole and whose content is not.
@@ -387,4 +392,17 @@ fn put_format(out: &mut Vec<u8>, format: Format) {
         Format::Binary => 1,
     };
     out.extend_from_slice(&code.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_types_are_those_that_are_decoded() {
+        for kind in 0..=u8::MAX {
+            let is_refused = matches!(decode(kind, b""), Err(error) if error.report().message.starts_with("invalid frontend"));
+            assert_eq!(is_known(kind), !is_refused, "{kind}");
+        }
+    }
 }

@@ -72,47 +72,6 @@ pub enum Auth {
     Scram(Users),
 }
 
-/// The files of a certificate chain and its private key, both PEM, and what is asked of clients.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    /// The chain, the server's own certificate first.
-    pub certificates: PathBuf,
-    /// The key. No other user can read the file.
-    pub key: PathBuf,
-    /// True if TCP connections that are not encrypted are refused. Cancel requests, which old clients send in clear, are
-    /// not: they name a session by a secret number, and end no more than its statement.
-    pub required: bool,
-    /// The certificates that clients are asked for.
-    pub clients: Option<Clients>,
-}
-
-impl TlsFiles {
-    /// TLS for clients that ask for it, with the files of a certificate chain and its key.
-    pub fn new(certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> TlsFiles {
-        TlsFiles { certificates: certificates.into(), key: key.into(), required: false, clients: None }
-    }
-}
-
-/// The certificates that clients are asked for.
-#[derive(Clone, Debug)]
-pub struct Clients {
-    /// A PEM file with the certificates of the authorities that sign them.
-    pub authorities: PathBuf,
-    /// Their use.
-    pub policy: ClientCertificates,
-}
-
-/// The use of clients' certificates. One that is presented must be valid in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientCertificates {
-    /// A client may have one, and needs its password.
-    Request,
-    /// A client must have one, and needs its password too.
-    Require,
-    /// A client must have one, whose common name is the user's name, and needs no password.
-    Authenticate,
-}
-
 /// Why a server cannot be bound or did not end in order.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -126,8 +85,6 @@ pub enum ServerError {
         /// What the operating system said.
         error: std::io::Error,
     },
-    /// The certificate or key cannot be used; the text says which and why.
-    Tls(String),
     /// The operating system failed the server's loop.
     Io(std::io::Error),
     /// The shutdown timeout passed and so many sessions still ran.
@@ -147,7 +104,6 @@ impl fmt::Display for ServerError {
                  listen on a loopback address such as 127.0.0.1, or give a users file"
             ),
             ServerError::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
-            ServerError::Tls(detail) => write!(f, "cannot set TLS up: {detail}"),
             ServerError::Io(error) => write!(f, "I/O error: {error}"),
             ServerError::StillRunning(count) => {
                 write!(f, "{count} sessions did not end within the shutdown timeout")

@@ -42,9 +42,10 @@ use crate::{
     connection,
     login_log::LoginLog,
     metrics::{Counters, Metrics, count},
-    options::{Auth, ClientCertificates, ServerError, ServerOptions},
+    options::{Auth, ServerError, ServerOptions},
     scram,
     throttle::Throttle,
+    tls::ClientCertificates,
     wire::Socket,
 };
 

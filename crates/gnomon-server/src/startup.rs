@@ -7,9 +7,9 @@ use gnomon_sql::{SqlError, SqlState};
 
 use crate::{
     authentication::{authenticate, put_authentication, refuse_handshake},
-    message::{Decoded, Reader, put, put_string, violation},
+    message::{Decoded, Reader, fatal, put, put_string, violation},
     server::Shared,
-    wire::{End, Wire, fatal},
+    wire::{End, Wire},
 };
 
 /// Protocol 3.0, the version that the server speaks.
@@ -45,7 +45,7 @@ pub(crate) fn start(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>,
     }
     authenticate(shared, wire, &startup)?;
     if shared.options.database.as_ref().is_some_and(|name| *name != startup.database) {
-        return Err(End::by(fatal(
+        return Err(End::Fatal(fatal(
             SqlState::INVALID_CATALOG_NAME,
             format!("database \"{}\" does not exist", startup.database),
         )));
@@ -91,7 +91,7 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
                 return parse(version & 0xffff, reader).map(Some).map_err(End::by);
             }
             version => {
-                return Err(End::by(fatal(
+                return Err(End::Fatal(fatal(
                     SqlState::FEATURE_NOT_SUPPORTED,
                     format!(
                         "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",

@@ -144,20 +144,16 @@ impl Turn<'_> {
         }
         let result = look();
         if is_wrong(&result) {
-            count_failure(&mut entries, self.source, now);
-            if self.charged.take().is_some()
-                && let Some(entry) = entries.get_mut(&self.source)
-            {
+            let entry = count_failure(&mut entries, self.source, now);
+            if self.charged.take().is_some() {
                 entry.under_way = entry.under_way.saturating_sub(1);
             }
         }
-        // Before the turn is dropped, which locks them.
-        drop(entries);
         Some(result)
     }
 }
 
-fn count_failure(entries: &mut HashMap<Source, Entry>, source: Source, now: Duration) {
+fn count_failure(entries: &mut HashMap<Source, Entry>, source: Source, now: Duration) -> &mut Entry {
     if entries.len() >= ADDRESSES_MAX && !entries.contains_key(&source) {
         make_room(entries);
     }
@@ -166,6 +162,7 @@ fn count_failure(entries: &mut HashMap<Source, Entry>, source: Source, now: Dura
     entry.last_failure = now;
     entry.free_at = entry.free_at.max(now.saturating_add(delay_after(entry.failures)));
     entry.is_told = false;
+    entry
 }
 
 impl Drop for Turn<'_> {

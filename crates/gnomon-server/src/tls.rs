@@ -1,5 +1,7 @@
 //! The server's certificate and key, and whose certificates it takes.
 
+use std::path::PathBuf;
+
 use gnomon::sync::Arc;
 use gnomon_tls::certificate::{end_point, read_chain, read_key, roots};
 use rustls::{
@@ -7,7 +9,46 @@ use rustls::{
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 
-use crate::options::{ClientCertificates, Clients, ServerError, TlsFiles};
+/// The files of a certificate chain and its private key, both PEM, and what is asked of clients.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The chain, the server's own certificate first.
+    pub certificates: PathBuf,
+    /// The key. No other user can read the file.
+    pub key: PathBuf,
+    /// True if TCP connections that are not encrypted are refused. Cancel requests, which old clients send in clear, are
+    /// not: they name a session by a secret number, and end no more than its statement.
+    pub required: bool,
+    /// The certificates that clients are asked for.
+    pub clients: Option<Clients>,
+}
+
+impl TlsFiles {
+    /// TLS for clients that ask for it, with the files of a certificate chain and its key.
+    pub fn new(certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> TlsFiles {
+        TlsFiles { certificates: certificates.into(), key: key.into(), required: false, clients: None }
+    }
+}
+
+/// The certificates that clients are asked for.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// A PEM file with the certificates of the authorities that sign them.
+    pub authorities: PathBuf,
+    /// Their use.
+    pub policy: ClientCertificates,
+}
+
+/// The use of clients' certificates. One that is presented must be valid in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// A client may have one, and needs its password.
+    Request,
+    /// A client must have one, and needs its password too.
+    Require,
+    /// A client must have one, whose common name is the user's name, and needs no password.
+    Authenticate,
+}
 
 /// The keys and rules by which connections are encrypted.
 #[derive(Clone)]
@@ -34,26 +75,25 @@ impl TlsFiles {
     /// Reads the files, each once: it may be a pipe.
     ///
     /// # Errors
-    /// [`ServerError::Tls`] of a file that cannot be used, and of rules that contradict each other.
-    pub fn read(&self) -> Result<Tls, ServerError> {
-        let failed = |error: &dyn std::fmt::Display| ServerError::Tls(error.to_string());
+    /// A file cannot be used, or rules contradict each other; the text says which and why.
+    pub fn read(&self) -> Result<Tls, String> {
         let must_have = |clients: &Clients| clients.policy != ClientCertificates::Request;
         if !self.required && self.clients.as_ref().is_some_and(must_have) {
-            return Err(failed(
-                &"clients without encryption have no certificate: require TLS, or only request one",
-            ));
+            return Err(
+                "clients without encryption have no certificate: require TLS, or only request one".into()
+            );
         }
-        let chain = read_chain(&self.certificates).map_err(ServerError::Tls)?;
-        let key = read_key(&self.key).map_err(ServerError::Tls)?;
+        let chain = read_chain(&self.certificates)?;
+        let key = read_key(&self.key)?;
         let end_point = chain.first().and_then(end_point);
         let builder = ServerConfig::builder_with_provider(gnomon_tls::provider())
             .with_safe_default_protocol_versions()
-            .map_err(|error| failed(&error))?;
+            .map_err(|error| error.to_string())?;
         let builder = match &self.clients {
-            Some(clients) => builder.with_client_cert_verifier(verifier(clients).map_err(ServerError::Tls)?),
+            Some(clients) => builder.with_client_cert_verifier(verifier(clients)?),
             None => builder.with_no_client_auth(),
         };
-        let config = builder.with_single_cert(chain, key).map_err(|error| failed(&error))?;
+        let config = builder.with_single_cert(chain, key).map_err(|error| error.to_string())?;
         let clients = self.clients.as_ref().map(|clients| clients.policy);
         Ok(Tls { config: Arc::new(config), end_point, required: self.required, clients })
     }

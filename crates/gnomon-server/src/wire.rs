@@ -18,7 +18,7 @@ use std::{
 
 use gnomon::sync::Arc;
 use gnomon_sql::{
-    Severity, SqlError, SqlState,
+    Severity, SqlError,
     memory::Held,
     session::{ConnectedBy, Mark},
 };
@@ -161,11 +161,6 @@ impl End {
     pub fn by(error: SqlError) -> End {
         End::Fatal(error.severity(Severity::Fatal))
     }
-}
-
-/// Returns an error that ends the connection.
-pub fn fatal(state: SqlState, message: impl Into<String>) -> SqlError {
-    SqlError::new(state, message).severity(Severity::Fatal)
 }
 
 impl From<io::Error> for End {

@@ -6,7 +6,7 @@ mod set;
 mod take;
 
 pub use remote::{connect, stream, target};
-pub use restore::{Restore, full, run as run_restore};
+pub use restore::{Restore, no_room_message, run as run_restore};
 pub use take::{Backup, run};
 
 use std::time::Duration;

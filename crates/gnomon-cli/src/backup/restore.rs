@@ -102,7 +102,7 @@ pub fn run(arguments: &Restore) -> Result<ExitCode, Failure> {
             Error::NotADatabase { detail, .. } => {
                 Failure(format!("cannot restore to {}: {detail}", directory.display()))
             }
-            Error::DiskFull => Failure(full(directory)),
+            Error::DiskFull => Failure(no_room_message(directory)),
             Error::Corrupt { .. } => Failure::new(directory.display(), &error),
             _ => Failure(super::explain(&error, |number| names[number].clone())),
         }
@@ -131,7 +131,7 @@ pub fn run(arguments: &Restore) -> Result<ExitCode, Failure> {
 }
 
 /// The message of a restore for which a disk has no room.
-pub fn full(directory: &Path) -> String {
+pub fn no_room_message(directory: &Path) -> String {
     format!(
         "cannot restore to {0}: its disk is full: free space there, or name a directory on a larger \
          disk; {0} holds nothing",

@@ -69,7 +69,7 @@ impl EncryptionArguments {
         self.tls_cert.clone().zip(self.tls_key.clone())
     }
 
-    /// Reads the files, each once: it may be a pipe.
+    /// Reads the files, each once: it may be a pipe. A member that copies another one's data reads them again.
     pub fn tls(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let clients = self.tls_client_ca.clone().map(|authorities| Clients {
@@ -90,6 +90,6 @@ impl EncryptionArguments {
         }
         let required = must_have || self.tls == Some(Encrypted::Require);
         let files = TlsFiles { required, clients, ..TlsFiles::new(certificates, key) };
-        files.read().map(Some).map_err(|error| Failure(error.to_string()))
+        files.read().map(Some).map_err(|error| Failure(format!("cannot set TLS up: {error}")))
     }
 }

@@ -148,7 +148,7 @@ fn a_deleted_list_is_refused_by_name_and_written_anew_by_the_other_directory() {
                 let ran = run(arguments);
                 assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
                 assert!(format!("{ran:?}").contains("is missing"), "{arguments:?}: {ran:?}");
-                assert!(format!("{ran:?}").contains("disks"), "{arguments:?}: {ran:?}");
+                assert!(format!("{ran:?}").contains("the file 'disks' in"), "{arguments:?}: {ran:?}");
             }
             let verified = run(&["verify", text(with)]);
             assert!(verified.code == Some(1) && verified.stdout.contains("is missing"), "{verified:?}");

@@ -84,7 +84,7 @@ pub fn object_options(settings: &Objects) -> ObjectOptions {
 fn tree_options(method: Recovery, settings: &Objects) -> Options {
     Options {
         create: false,
-        page_bytes_min: PAGE_BYTES,
+        page_bytes_min: Some(PAGE_BYTES),
         pool_bytes: pool_bytes(settings),
         recovery: Some(method),
         ..Options::default()

@@ -349,8 +349,7 @@ fn idle_clients_are_closed_if_so_set() {
 }
 
 /// A failure of the disk ends the server by itself: every session is told 57P02, that which met it and those that wait
-/// for a lock, for a time or for their client,
-/// and `run` returns the cause.
+/// for a lock, for a time or for their client, and `run` returns the cause.
 #[test]
 fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
     for recovery in gnomon::Recovery::ALL {

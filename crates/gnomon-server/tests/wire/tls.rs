@@ -57,7 +57,7 @@ fn encryption() {
     let mut rest = Vec::new();
     let _ = raw.stream.read_to_end(&mut rest);
 
-    let refused = || tls.read().expect_err("refused").to_string();
+    let refused = || tls.read().expect_err("refused");
     authority.write("server.key", "no key", 0o600);
     assert!(refused().contains("server.key"), "{}", refused());
     authority.write("server.key", "no key", 0o644);

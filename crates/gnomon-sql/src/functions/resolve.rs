@@ -293,11 +293,12 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
         .hint(
             "No operator matches the given name and argument types. You might need to add explicit type casts.",
         )),
-        Err(Failure::Ambiguous) => {
+        // Of two literals, PostgreSQL's other candidates (ranges, JSON) fit too.
+        Err(failure) if matches!(failure, Failure::Ambiguous) || given.iter().all(|ty| *ty == Type::Unknown) => {
             Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {}", describe()))
                 .hint("Could not choose a best candidate operator. You might need to add explicit type casts."))
         }
-        Err(Failure::Undetermined) => Err(undetermined()),
+        Err(_) => Err(undetermined()),
     }
 }
 
@@ -411,7 +412,7 @@ fn is_unsupported(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The error of an argument whose type tells that of the result, and has none.
+/// The error of a polymorphic argument of unknown type.
 pub fn undetermined() -> SqlError {
     SqlError::new(
         SqlState::DATATYPE_MISMATCH,

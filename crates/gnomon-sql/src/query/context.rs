@@ -53,6 +53,13 @@ pub struct ExecContext<'a> {
     pub(super) state: ExecState,
 }
 
+/// How much memory sources hold at a time, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Reserved {
+    passing_bytes: usize,
+    long_bytes: usize,
+}
+
 /// What an execution keeps from row to row.
 #[derive(Default)]
 pub(super) struct ExecState {
@@ -154,8 +161,8 @@ impl<'a> ExecContext<'a> {
     }
 
     /// How much memory sources hold.
-    pub(super) fn reserved(&self) -> usize {
-        self.state.passing_bytes
+    pub(super) fn reserved(&self) -> Reserved {
+        Reserved { passing_bytes: self.state.passing_bytes, long_bytes: self.state.long_bytes }
     }
 
     /// Gives back what [`ExecContext::reserve`] took.
@@ -164,14 +171,15 @@ impl<'a> ExecContext<'a> {
     }
 
     /// What was taken since `before` was taken goes with the sources that took it.
-    pub(super) fn release_since(&mut self, before: usize) {
-        self.state.passing_bytes = self.state.passing_bytes.min(before);
+    pub(super) fn release_since(&mut self, before: Reserved) {
+        self.state.passing_bytes = self.state.passing_bytes.min(before.passing_bytes);
+        self.state.long_bytes = self.state.long_bytes.min(before.long_bytes);
     }
 
     /// What was taken since `before` was taken is for something that stays in the execution's state, whichever source
     /// asked for it. Returns how much that is, for [`ExecContext::release_kept`].
-    pub(super) fn keep_since(&mut self, before: usize) -> usize {
-        let bytes = self.state.passing_bytes.saturating_sub(before);
+    pub(super) fn keep_since(&mut self, before: Reserved) -> usize {
+        let bytes = self.state.passing_bytes.saturating_sub(before.passing_bytes);
         self.state.passing_bytes -= bytes;
         self.state.kept_bytes += bytes;
         bytes

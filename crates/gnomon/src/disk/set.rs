@@ -62,15 +62,23 @@ impl DiskSet {
         create: bool,
     ) -> Result<DiskSet> {
         let first = FileDisk::open(&path, create)?;
-        refuse_interrupted_restore(&first)?;
+        refuse_interrupted_restore(&first, path.as_ref())?;
         let listed = List::read(&first)?;
         let names_all = |list: &List, further: &[PathBuf]| {
             further.iter().all(|other| list.paths.iter().any(|path| is_same(path, other)))
         };
+        if mirrored && listed.as_ref().is_some_and(|list| !list.mirrored) && is_used(&first)? {
+            return Err(Error::BadOption(
+                "the database is not mirrored: make it so by `gnomon disk add DIR NEW --mirror`".into(),
+            ));
+        }
         let list = match (listed, further) {
             // So that a command that makes the database opens it the next time.
             (Some(list), further) if names_all(&list, further) && is_used(&first)? => list,
             (Some(list), []) => list,
+            (None, []) if mirrored => {
+                return Err(Error::BadOption("a mirrored database has two disks: name another one".into()));
+            }
             (None, []) => return Ok(Member::directory(path.as_ref(), first)?.into()),
             (listed, _) => {
                 let list = List { mirrored, paths: absolute(path.as_ref(), further)? };
@@ -81,11 +89,13 @@ impl DiskSet {
                         path.as_ref().display()
                     )));
                 }
-                for other in &list.paths[1..] {
-                    let other = FileDisk::open(other, create)?;
-                    refuse_interrupted_restore(&other)?;
-                    list.write(&other)?;
+                let mut others = Vec::with_capacity(further.len());
+                for path in &list.paths[1..] {
+                    let other = FileDisk::open(path, create)?;
+                    refuse_interrupted_restore(&other, path)?;
+                    others.push(other);
                 }
+                others.iter().try_for_each(|other| list.write(other))?;
                 list.write(&first)?;
                 list
             }
@@ -298,16 +308,16 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Refuses a disk on which a restore was cut short.
+/// Refuses a disk on which a restore was cut short; `path` is empty if it is not known.
 ///
 /// # Errors
 /// [`Error::NotADatabase`] then; of the disk.
-pub(crate) fn refuse_interrupted_restore(disk: &dyn Disk) -> Result<()> {
+pub(crate) fn refuse_interrupted_restore(disk: &dyn Disk, path: &Path) -> Result<()> {
     if !disk.list()?.iter().any(|name| name == RESTORING_FILE) {
         return Ok(());
     }
     Err(Error::NotADatabase {
-        path: String::new(),
+        path: path.display().to_string(),
         detail: format!(
             "an interrupted restore stands here: run `gnomon restore` again, or remove its file '{RESTORING_FILE}'"
         ),

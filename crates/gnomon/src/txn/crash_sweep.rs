@@ -171,7 +171,7 @@ fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
 
 fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
     // In some databases there are smaller pages than a block of the page table.
-    let page_bytes_min = if seed % 4 == 2 { 512 } else { 4096 };
+    let page_bytes_min = Some(if seed % 4 == 2 { 512 } else { 4096 });
     let options = Options {
         pool_bytes: 512 << 10,
         // Whole trees that are locked would only keep the transaction beside the others from its work.

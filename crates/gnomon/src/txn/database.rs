@@ -97,7 +97,7 @@ pub struct Options {
     pub cleaner: bool,
     /// How a new database recovers; none takes what the environment variable `GNOMON_RECOVERY` names
     /// ([`Recovery::from_name`]), and if there is none, a log of what commits write on one disk, and shadow paging on
-    /// several and in memory. Ignored when the database exists.
+    /// several and in memory. Of a database that exists another one is refused.
     pub recovery: Option<Recovery>,
     /// The logs of a new database that recovers by some.
     pub logs: LogShape,
@@ -106,9 +106,9 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// A persistence sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,
-    /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096. Space is
-    /// given out in such pieces. It never changes, and is ignored when the database exists.
-    pub page_bytes_min: usize,
+    /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096, which it
+    /// is without. Space is given out in such pieces. It never changes: of a database that exists another one is refused.
+    pub page_bytes_min: Option<usize>,
     /// Operations beside those that are built in, for [`Transaction::apply`].
     pub operations: Vec<Family>,
     /// Procedures for [`Database::call`](crate::Database::call), among them those that the log has calls of.
@@ -156,7 +156,7 @@ impl Default for Options {
             logs: LogShape::default(),
             log_bytes_max: 64 << 20,
             sphere_pages_max: 1024,
-            page_bytes_min: PageSize::DEFAULT.bytes(),
+            page_bytes_min: None,
             operations: Vec::new(),
             procedures: Vec::new(),
             execution: Execution::default(),
@@ -280,11 +280,11 @@ pub(crate) enum Access {
     Write,
 }
 
-/// An error of a disk, which does not know its path, with the path that was given.
-fn with_path(error: Error, path: &Path) -> Error {
+/// An error with the path that was given, if it does not say which one it is of.
+fn with_path(error: Error, given: &Path) -> Error {
     match error {
-        Error::NotADatabase { detail, .. } => {
-            Error::NotADatabase { path: path.display().to_string(), detail }
+        Error::NotADatabase { path, detail } if path.is_empty() => {
+            Error::NotADatabase { path: given.display().to_string(), detail }
         }
         error => error,
     }
@@ -575,6 +575,7 @@ impl Database {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let Opened { store, losers, recovery, log } =
             recovery::open(&mut disks, &options, access, || rng.next_u64(), &clock, prepare)?;
+        recovery::check_made(&options, &store, recovery)?;
         store.set_commit_interval(options.group_commit_interval);
         if options.commits == Commits::Unforced {
             match (&store, recovery) {

@@ -167,6 +167,26 @@ pub(super) fn check_disks(path: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Refuses options of a database to be made, if the one that is open was made otherwise.
+///
+/// # Errors
+/// [`Error::BadOption`].
+pub(super) fn check_made(options: &Options, store: &Store, has: Recovery) -> Result<()> {
+    let (has, page_bytes) = (has.name(), store.stats().unit.bytes());
+    if let Some(wanted) = options.recovery.map(Recovery::name).filter(|wanted| *wanted != has) {
+        return Err(Error::BadOption(format!(
+            "the database recovers by {has}, as it was made: open it without asking for {wanted}"
+        )));
+    }
+    if let Some(wanted) = options.page_bytes_min.filter(|wanted| *wanted != page_bytes) {
+        return Err(Error::BadOption(format!(
+            "the smallest pages of the database have {page_bytes} bytes, as it was made: open it without asking for \
+             {wanted}"
+        )));
+    }
+    Ok(())
+}
+
 /// Opens the store that is on the disks, or makes one.
 pub(super) fn open(
     disks: &mut DiskSet,
@@ -176,14 +196,14 @@ pub(super) fn open(
     clock: &Arc<dyn Clock>,
     prepare: impl FnOnce(&mut Store),
 ) -> Result<Opened> {
-    let unit = PageSize::smallest(options.page_bytes_min)?;
+    let unit = PageSize::smallest(options.page_bytes_min.unwrap_or(PageSize::DEFAULT.bytes()))?;
     let read_only = access == Access::Read;
     // Not on some of its disks only.
     let create = (options.create && !read_only && disks.missing().is_empty()).then(identity);
     let members: Vec<Arc<dyn Disk>> = disks.disks().cloned().collect();
     let mut is_logged = false;
     for disk in &members {
-        refuse_interrupted_restore(&**disk)?;
+        refuse_interrupted_restore(&**disk, Path::new(""))?;
         is_logged |= LoggedStore::is_on(&**disk)?;
     }
     let wanted = match create {

@@ -111,7 +111,7 @@ pub fn verify_with(
         ..Options::default()
     };
     let disks: DiskSet = disks.into();
-    disks.disks().try_for_each(|disk| refuse_interrupted_restore(&**disk))?;
+    disks.disks().try_for_each(|disk| refuse_interrupted_restore(&**disk, Path::new("")))?;
     let of_list = |index: usize| Finding {
         file: LIST_FILE.into(),
         page: 0,
@@ -445,7 +445,7 @@ mod tests {
 
     /// A database with trees of several sizes and large values, much of which was written more than once.
     fn filled_with_sizes(disk: &SimDisk, page_bytes_min: usize) -> (Options, Vec<TreeId>) {
-        let options = Options { page_bytes_min, ..options() };
+        let options = Options { page_bytes_min: Some(page_bytes_min), ..options() };
         let db = Database::open_on(disk.set(), options.clone()).unwrap();
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         let sizes =

@@ -203,14 +203,15 @@ impl ClusterArguments {
     /// Reaches the log of the cluster, if there is to be one.
     pub fn reach(&self, is_new: bool) -> Result<Option<Joining<'_>>, Failure> {
         let (Some(endpoints), Some(name)) = (&self.cluster, &self.node) else { return Ok(None) };
-        let source = self.copy_from.as_deref().map(backup::target).transpose()?;
+        // A member that has its data copies nothing, and needs no file that the URL names.
+        let source = self.copy_from.as_deref().filter(|_| is_new).map(backup::target).transpose()?;
         let access = self.access()?;
         let options =
             EtcdOptions { prefix: self.cluster_prefix.clone(), access, ..EtcdOptions::new(endpoints) };
-        // Credentials in an endpoint are refused, and not shown before.
-        let shown: Vec<_> = endpoints.split(',').filter_map(|endpoint| endpoint.rsplit('@').next()).collect();
-        let shown = shown.join(",");
-        tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {shown}"));
+        // They are not shown if there may be a password in them, which is refused below.
+        if !endpoints.contains('@') {
+            tell(&mut std::io::stderr(), &format!("reaching the log of the cluster at {endpoints}"));
+        }
         let log = Arc::new(EtcdLog::open(&options).map_err(of_log)?);
         let data = log.data(None).map_err(of_log)?;
         Ok(Some(Joining {
@@ -247,7 +248,7 @@ impl Joining<'_> {
     /// Copies what a member has, whichever can give it.
     fn copy(&self, directory: &Path, who: &Credentials) -> Result<(), Failure> {
         let sources = match &self.source {
-            Some(source) => vec![source.clone()],
+            Some(source) => vec![Ok(source.clone())],
             None => {
                 let members = self.log.members().map_err(of_log)?;
                 let present = |info: &MemberInfo| info.is_alive && !info.address.is_empty();
@@ -255,11 +256,18 @@ impl Joining<'_> {
                 let target = |info: MemberInfo| {
                     backup::target(&format!("postgres://{}@{}{settings}", escaped(&who.user), info.address))
                 };
-                members.into_iter().filter(present).map(target).collect::<Result<_, _>>()?
+                members.into_iter().filter(present).map(target).collect()
             }
         };
         let mut failed = Vec::new();
         for source in sources {
+            let source = match source {
+                Ok(source) => source,
+                Err(Failure(why)) => {
+                    failed.push(why);
+                    continue;
+                }
+            };
             let shown = source.to_string();
             tell(&mut std::io::stderr(), &format!("copying the data of the cluster from {shown}"));
             match copy(source, who, directory) {
@@ -428,7 +436,7 @@ fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failu
                 let _ = std::fs::remove_dir(directory);
             }
             Err(Failure(match &error {
-                gnomon::Error::DiskFull => backup::full(directory),
+                gnomon::Error::DiskFull => backup::no_room_message(directory),
                 error => backup::explain(error, |_| "what it sends".into()),
             }))
         }

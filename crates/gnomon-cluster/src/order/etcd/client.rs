@@ -99,14 +99,15 @@ impl Client {
     /// Endpoints as `http://HOST:PORT` or `https://HOST:PORT`, separated by commas. Nothing is connected yet. Must be
     /// called in a runtime.
     pub(super) fn new(endpoints: &str, access: &EtcdAccess, timeout: Duration) -> Result<Client, LogError> {
+        // A password may have commas.
+        if endpoints.contains('@') {
+            return Err(LogError::Foreign(
+                "an etcd endpoint has a user or a password in it: write http://HOST:2379 or https://HOST:2379, and give \
+                 these by --etcd-user and --etcd-password-file"
+                    .into(),
+            ));
+        }
         let node = |address: &str| {
-            if address.contains('@') {
-                return Err(LogError::Foreign(
-                    "an etcd endpoint has a user or a password in it: write http://HOST:2379 or https://HOST:2379, \
-                     and give these by --etcd-user and --etcd-password-file"
-                        .into(),
-                ));
-            }
             let wrong = |what: &str| {
                 LogError::Foreign(format!(
                     "the etcd endpoint '{address}' {what}: write http://HOST:2379 or https://HOST:2379, several \

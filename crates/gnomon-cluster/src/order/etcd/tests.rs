@@ -292,6 +292,7 @@ fn endpoints_that_are_none_are_named() {
         ("https://127.0.0.1:2379", "--etcd-ca"),
         ("http://127.0.0.1:1,127.0.0.1:2379", "'127.0.0.1:2379' does not begin with http:// or https://"),
         ("http://ann:pa55word@127.0.0.1:2379", "--etcd-user"),
+        ("http://ann:pa55word,more@127.0.0.1:2379", "--etcd-user"),
         ("http://a b", "'http://a b' is not an address"),
     ] {
         let error = open(endpoints);

@@ -40,25 +40,35 @@ impl Binder<'_> {
                 let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
                 any.push(self.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
-            return Ok(Expr::or(any));
+            return Ok(Expr::any_of(any));
         }
         let left = self.bind(expr, place)?;
         let items = list.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
-        if items.len() == 1 || !items.iter().any(Expr::has_columns) {
+        let fixed = items.iter().filter(|item| !item.has_columns()).count();
+        if fixed == items.len() {
             return self.in_array(left, items);
         }
-        // As in PostgreSQL, what depends on the row is compared one by one, and only until one is equal.
-        let (of_row, fixed): (Vec<_>, Vec<_>) = items.into_iter().partition(Expr::has_columns);
+        // As in PostgreSQL, what depends on the row is compared one by one, only until one is equal, and behind the rest if
+        // that is several.
+        let (of_row, fixed) = match fixed {
+            0 | 1 => (items, Vec::new()),
+            _ => items.into_iter().partition(Expr::has_columns),
+        };
         self.with_value(left, |binder, left| {
-            let mut any = Vec::with_capacity(of_row.len() + 1);
-            if !fixed.is_empty() {
-                any.push(binder.in_array(left.clone(), fixed)?);
-            }
-            for item in of_row {
-                any.push(binder.operator("=", vec![left.clone(), item])?);
-            }
-            Ok(Expr::or(any))
+            let mut any = match fixed.is_empty() {
+                true => Vec::new(),
+                false => vec![binder.in_array(left.clone(), fixed)?],
+            };
+            binder.equal_to_each(&left, of_row, &mut any)?;
+            Ok(Expr::any_of(any))
         })
+    }
+
+    fn equal_to_each(&mut self, left: &Expr, items: Vec<Expr>, any: &mut Vec<Expr>) -> Result<()> {
+        for item in items {
+            any.push(self.operator("=", vec![left.clone(), item])?);
+        }
+        Ok(())
     }
 
     fn in_array(&mut self, left: Expr, mut items: Vec<Expr>) -> Result<Expr> {
@@ -72,11 +82,9 @@ impl Binder<'_> {
         let Some(left) = items.pop() else { return Err(row_expected()) };
         let Some(common) = common else {
             return self.with_value(left, |binder, left| {
-                let any = items
-                    .into_iter()
-                    .map(|item| binder.operator("=", vec![left.clone(), item]))
-                    .collect::<Result<_>>()?;
-                Ok(Expr::or(any))
+                let mut any = Vec::with_capacity(items.len());
+                binder.equal_to_each(&left, items, &mut any)?;
+                Ok(Expr::any_of(any))
             });
         };
         let left = match left.ty.ty {

@@ -40,7 +40,11 @@ impl Binder<'_> {
             clause => clause.name(),
         };
         let bound = self.bind(expr, place)?;
-        self.boolean(bound, what).map_err(|error| at_expr(error, expr))
+        let mut bound = self.boolean(bound, what).map_err(|error| at_expr(error, expr))?;
+        if !matches!(place.clause, Clause::Having) {
+            bound.fold();
+        }
+        Ok(bound)
     }
 
     fn boolean(&mut self, expr: Expr, what: &str) -> Result<Expr> {
@@ -107,14 +111,19 @@ impl Binder<'_> {
             E::Between { expr, negated, low, high } => {
                 let value = self.bind(expr, place)?;
                 let low = self.bind(low, place)?;
-                let high = self.bind(high, place)?;
                 let (first, second) = if *negated { ("<", ">") } else { (">=", "<=") };
                 self.with_value(value, |binder, value| {
                     let low = binder.operator(first, vec![value.clone(), low])?;
+                    // PostgreSQL binds the value for each bound, so the first one decides the type of a parameter.
+                    let value = match value.kind {
+                        ExprKind::Param(position) => Expr::new(value.kind, binder.params[position]),
+                        _ => value,
+                    };
+                    let high = binder.bind(high, place)?;
                     let high = binder.operator(second, vec![value, high])?;
                     Ok(match negated {
-                        true => Expr::or(vec![low, high]),
-                        false => Expr::and(vec![low, high]),
+                        true => Expr::any_of(vec![low, high]),
+                        false => Expr::all_of(vec![low, high]),
                     })
                 })
             }
@@ -364,8 +373,8 @@ impl Binder<'_> {
             args.push(self.boolean(bound, name).map_err(|error| at_expr(error, operand))?);
         }
         Ok(match op {
-            BinaryOperator::And => Expr::and(args),
-            _ => Expr::or(args),
+            BinaryOperator::And => Expr::all_of(args),
+            _ => Expr::any_of(args),
         })
     }
 

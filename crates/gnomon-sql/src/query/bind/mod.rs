@@ -278,7 +278,9 @@ impl<'a> Binder<'a> {
     /// Binds an expression whose type is its own (an untyped literal or parameter becomes text).
     pub fn expr(&mut self, expr: &ast::Expr, scope: &Scope<'_>) -> Result<Expr> {
         let bound = self.bind(expr, Place::new(scope, Clause::Update))?;
-        self.known(bound)
+        let mut bound = self.known(bound)?;
+        bound.fold();
+        Ok(bound)
     }
 
     /// Binds an expression that is assigned to a column: DEFAULT, SET, VALUES. 42804 if its type does not fit.
@@ -291,7 +293,9 @@ impl<'a> Binder<'a> {
     ) -> Result<Expr> {
         let clause = if scope.relations.is_empty() { Clause::Default } else { Clause::Update };
         let bound = self.bind(expr, Place::new(scope, clause))?;
-        self.assigned(bound, column, target).map_err(|error| at_expr(error, expr))
+        let mut bound = self.assigned(bound, column, target).map_err(|error| at_expr(error, expr))?;
+        bound.fold();
+        Ok(bound)
     }
 
     /// Binds an argument of CALL, as a value of a parameter's type; none if its type is another one.
@@ -340,7 +344,8 @@ impl<'a> Binder<'a> {
         let mut exprs = Vec::new();
         let mut columns = Vec::new();
         for item in self.select_list(items, place)? {
-            let expr = self.known(item.expr)?;
+            let mut expr = self.known(item.expr)?;
+            expr.fold();
             columns.push(ResultColumn {
                 name: item.name,
                 ty: expr.ty,

@@ -351,6 +351,7 @@ impl Binder<'_> {
             let name = format!("column{}", position + 1);
             columns.push(ResultColumn { name, ty, table: 0, attribute: 0 });
         }
+        rows.iter_mut().flatten().for_each(Expr::fold);
         Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
     }
 

@@ -199,16 +199,9 @@ impl Binder<'_> {
         Ok(out)
     }
 
-    /// A call; of constants, its value, if it is immutable, does not fail and is not long. A strict function of a
-    /// constant NULL is NULL, whatever its other arguments; a comparison is left, since it may find rows by a key: none.
+    /// A call; of constants, its value, if it is immutable, does not fail and is not long.
     pub(super) fn apply(&mut self, function: FunctionRef, args: Vec<Expr>) -> Result<Expr> {
         let returns = function.returns();
-        if function.strict
-            && function.comparison().is_none()
-            && args.iter().filter_map(Expr::as_const).any(Datum::is_null)
-        {
-            return Ok(Expr::constant(Datum::Null, returns));
-        }
         if function.volatility == Volatility::Immutable
             && let Some(values) = args.iter().map(|arg| arg.as_const().cloned()).collect::<Option<Vec<_>>>()
             && let Ok(value) = function.call(self.types, &values)

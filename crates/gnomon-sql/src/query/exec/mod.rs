@@ -185,9 +185,9 @@ struct ValuesSource {
 impl RowSource for ValuesSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
         ctx.tick()?;
+        self.long.release(ctx);
         let Some(row) = self.node.rows.get(self.next) else { return Ok(None) };
         self.next += 1;
-        self.long.release(ctx);
         self.long.eval(row, &[], ctx).map(Some)
     }
 }

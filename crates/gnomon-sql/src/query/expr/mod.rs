@@ -345,13 +345,10 @@ impl Expr {
         Expr { kind: ExprKind::Column { index, label: label.into() }, ty }
     }
 
-    /// All of these, flattened; TRUE if there are none, and FALSE if one is that whatever the row.
-    pub fn and(conjuncts: Vec<Expr>) -> Expr {
+    /// All of these, flattened; TRUE if there are none.
+    pub(super) fn all_of(conjuncts: Vec<Expr>) -> Expr {
         let mut flat = Vec::with_capacity(conjuncts.len());
         conjuncts.into_iter().for_each(|e| e.split_and(&mut flat));
-        if flat.iter().any(|e| e.is_bool(false)) {
-            return Expr::bool(false);
-        }
         match flat.len() {
             0 => Expr::bool(true),
             1 => flat.swap_remove(0),
@@ -359,16 +356,52 @@ impl Expr {
         }
     }
 
-    /// Any of these; FALSE if there are none, and TRUE if one is that whatever the row.
-    pub fn or(mut disjuncts: Vec<Expr>) -> Expr {
-        if disjuncts.iter().any(|e| e.is_bool(true)) {
-            return Expr::bool(true);
-        }
+    /// Any of these; FALSE if there are none.
+    pub(super) fn any_of(mut disjuncts: Vec<Expr>) -> Expr {
         disjuncts.retain(|e| !e.is_bool(false));
         match disjuncts.len() {
             0 => Expr::bool(false),
             1 => disjuncts.swap_remove(0),
             _ => Expr::new(ExprKind::Or(disjuncts), Type::Bool),
+        }
+    }
+
+    /// All of these, flattened; TRUE if there are none, and FALSE if one is that whatever the row.
+    pub fn and(conjuncts: Vec<Expr>) -> Expr {
+        let mut all = Expr::all_of(conjuncts);
+        if let ExprKind::And(args) = &all.kind
+            && args.iter().any(|e| e.is_bool(false))
+        {
+            all = Expr::bool(false);
+        }
+        all
+    }
+
+    /// Any of these; FALSE if there are none, and TRUE if one is that whatever the row.
+    pub fn or(disjuncts: Vec<Expr>) -> Expr {
+        match disjuncts.iter().any(|e| e.is_bool(true)) {
+            true => Expr::bool(true),
+            false => Expr::any_of(disjuncts),
+        }
+    }
+
+    /// Leaves out what the value does not depend on: all of AND beside FALSE, of OR beside TRUE, and the other arguments of
+    /// a strict function of a constant NULL. A comparison with NULL is left, since it may find rows by a key: none.
+    ///
+    /// It forgets columns, so it comes behind the checks of those (GROUP BY).
+    pub(super) fn fold(&mut self) {
+        self.children_mut(&mut |child| child.fold());
+        match &mut self.kind {
+            ExprKind::And(args) => *self = Expr::and(std::mem::take(args)),
+            ExprKind::Or(args) => *self = Expr::or(std::mem::take(args)),
+            ExprKind::Call { function, args }
+                if function.strict
+                    && function.comparison().is_none()
+                    && args.iter().filter_map(Expr::as_const).any(Datum::is_null) =>
+            {
+                self.kind = ExprKind::Const(Datum::Null);
+            }
+            _ => {}
         }
     }
 

@@ -21,12 +21,25 @@ use crate::{
     types::{Datum, Environment, Type},
 };
 
+/// Folds what stands above FROM and WHERE; those were folded when they were bound.
+fn fold(select: &mut BoundSelect) {
+    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+    let orders = select.order.iter_mut().chain(keys_of_distinct).map(|order| &mut order.key.expr);
+    let keys = select.grouping.iter_mut().flat_map(|grouping| &mut grouping.keys);
+    let arguments = select.aggregates.iter_mut().flat_map(|call| &mut call.args);
+    let arguments = arguments.chain(select.windows.iter_mut().flat_map(|call| &mut call.args));
+    let exprs =
+        select.columns.iter_mut().chain(&mut select.having).chain(orders).chain(keys).chain(arguments);
+    exprs.for_each(Expr::fold);
+}
+
 /// Plans a SELECT.
 pub(in crate::query) fn plan_select(
     mut select: BoundSelect,
     numbers: &mut Numbers,
     environment: &dyn Environment,
 ) -> Result<Plan> {
+    fold(&mut select);
     let mut needed = needed_columns(&select);
     let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
     // An order by something that must not be computed twice is made after the select list.

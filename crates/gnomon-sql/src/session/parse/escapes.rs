@@ -44,7 +44,11 @@ fn escape_string(literal: &str, characters: &mut Characters<'_>) -> Result<()> {
     let mut first_half = None;
     loop {
         let Some((at, character)) = characters.next() else {
-            return Err(unterminated("quoted string", literal).position(0));
+            return Err(match first_half {
+                Some(_) => SqlError::new(SqlState::SYNTAX_ERROR, format!("{INVALID_PAIR} at end of input"))
+                    .position(literal.len()),
+                None => unterminated("quoted string", literal).position(0),
+            });
         };
         let code = match (character, characters.peek().map(|(_, next)| *next)) {
             ('\\', Some(kind @ ('u' | 'U'))) => {
@@ -103,7 +107,11 @@ fn escape_string(literal: &str, characters: &mut Characters<'_>) -> Result<()> {
 }
 
 fn unicode_string(literal: &str, characters: &mut Characters<'_>) -> Result<()> {
-    let error = |message: &str, at: usize| SqlError::new(SqlState::SYNTAX_ERROR, message).position(at);
+    let mut doubled_quotes = 0;
+    // PostgreSQL counts in the text with its quotes single.
+    let error = |message: &str, at: usize, doubled_quotes: usize| {
+        SqlError::new(SqlState::SYNTAX_ERROR, message).position(at - doubled_quotes)
+    };
     // Its escapes are looked at when it has ended.
     if !has_end(characters.clone()) {
         return Err(unterminated("quoted string", literal).position(0));
@@ -116,7 +124,7 @@ fn unicode_string(literal: &str, characters: &mut Characters<'_>) -> Result<()> 
                 let length = if characters.next_if(|(_, next)| *next == '+').is_some() { 6 } else { 4 };
                 let digits = digits(characters, length, 16);
                 if digits.len() < length {
-                    return Err(error("invalid Unicode escape", at)
+                    return Err(error("invalid Unicode escape", at, doubled_quotes)
                         .hint("Unicode escapes must be \\XXXX or \\+XXXXXX."));
                 }
                 Some(number(&digits, 16))
@@ -124,19 +132,21 @@ fn unicode_string(literal: &str, characters: &mut Characters<'_>) -> Result<()> 
             _ => None,
         };
         if code.is_some_and(is_second_half) != first_half.is_some() {
-            return Err(error(INVALID_PAIR, at));
+            return Err(error(INVALID_PAIR, at, doubled_quotes));
         }
         match (code, first_half.take()) {
             (Some(_), Some(_)) => {}
             (Some(code), None) if is_first_half(code) => first_half = Some(code),
             (Some(code), None) if code == 0 || code > u32::from(char::MAX) => {
-                return Err(error(INVALID_VALUE, at));
+                return Err(error(INVALID_VALUE, at, doubled_quotes));
             }
             (Some(_), None) => {}
             (None, _) => {
                 let is_doubled = characters.next_if(|(_, next)| *next == character && "'\\".contains(*next));
-                if character == '\'' && is_doubled.is_none() {
-                    return Ok(());
+                match (character, is_doubled) {
+                    ('\'', None) => return Ok(()),
+                    ('\'', Some(_)) => doubled_quotes += 1,
+                    _ => {}
                 }
             }
         }

@@ -55,7 +55,8 @@ pub(crate) fn locate(error: SqlError, sql: &str) -> SqlError {
 pub(super) fn tokenizer_error(error: &TokenizerError, begins: Location, sql: &str) -> SqlError {
     let token = byte_offset(sql, begins);
     // PostgreSQL has the N of N'...' as a token of its own.
-    let start = if sql[token..].starts_with(['N', 'n']) { token + 1 } else { token };
+    let start =
+        if ["N'", "n'"].iter().any(|head| sql[token..].starts_with(head)) { token + 1 } else { token };
     let rest = &sql[start..];
     let begins_with =
         |prefix: &str| rest.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix));

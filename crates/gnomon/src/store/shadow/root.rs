@@ -460,10 +460,10 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
             };
         }
     }
-    if let (Some(error), true) = (unread, copies.iter().all(Result::is_err)) {
-        return Err(error.into());
+    match unread {
+        Some(error) if copies.iter().all(Result::is_err) => Err(error.into()),
+        _ => Ok(copies),
     }
-    Ok(copies)
 }
 
 /// The newest of the copies on all disks that is whole and counts.
