@@ -171,7 +171,8 @@ fn tree_options(db: &Database, seed: u64, trees: usize) -> TreeOptions {
 
 fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
     // In some databases there are smaller pages than a block of the page table.
-    let page_bytes_min = Some(if seed % 4 == 2 { 512 } else { 4096 });
+    let is_new = !disk.list()?.iter().any(|name| name.ends_with("pages"));
+    let page_bytes_min = is_new.then_some(if seed % 4 == 2 { 512 } else { 4096 });
     let options = Options {
         pool_bytes: 512 << 10,
         // Whole trees that are locked would only keep the transaction beside the others from its work.
