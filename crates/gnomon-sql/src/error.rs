@@ -18,6 +18,11 @@ impl fmt::Debug for SqlState {
 }
 
 impl SqlState {
+    /// True if it is of the values that a query computes.
+    pub(crate) fn is_of_data(self) -> bool {
+        self.0.starts_with("22") || self.0.starts_with("21")
+    }
+
     /// Whether a statement was refused for what the catalog has or has not: it may be good with a newer one.
     pub(crate) fn tells_of_names(self) -> bool {
         self.0.starts_with("42") || self.0.starts_with("3F")

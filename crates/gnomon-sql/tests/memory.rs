@@ -69,6 +69,32 @@ fn what_a_session_keeps_has_a_limit_and_the_session_goes_on() {
     assert_eq!(db.memory_use().bytes, 0);
 }
 
+/// Values of settings, of the client's own and others, wherever they are kept; and savepoints.
+#[test]
+fn settings_and_savepoints_count() {
+    let db = limited(MemoryLimits { session_bytes: 4 << 20, ..MemoryLimits::default() });
+    let long = "x".repeat(100_000);
+    for (begin, end, each) in [
+        ("", "RESET ALL", "SET my.v{} = '{long}'"),
+        ("", "RESET ALL", "SELECT set_config('my.v{}', '{long}', false)"),
+        ("BEGIN", "ROLLBACK", "SET LOCAL my.v{} = '{long}'"),
+        ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL my.v = '{long}'"),
+        ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL application_name = '{long}'"),
+        ("BEGIN", "ROLLBACK", "SAVEPOINT s{long}"),
+    ] {
+        let mut s = session(&db);
+        let before = db.memory_use().bytes;
+        run(&mut s, begin).unwrap();
+        let statement = |i: usize| each.replace("{}", &i.to_string()).replace("{long}", &long);
+        let count = until_refused(|i| run(&mut s, &statement(i)).map(drop));
+        assert!((5..60).contains(&count), "{each}: {count}");
+        run(&mut s, end).unwrap();
+        assert_eq!(value(&mut s, "SELECT 1"), "1");
+        drop(s);
+        assert_eq!(db.memory_use().bytes, before, "{each}");
+    }
+}
+
 #[test]
 fn all_sessions_together_have_a_limit() {
     let limits = MemoryLimits { session_bytes: 4 << 20, total_bytes: 6 << 20, ..MemoryLimits::default() };
@@ -110,6 +136,11 @@ fn a_text_of_too_many_tokens_is_refused_before_it_is_parsed() {
         assert_eq!(state(&mut s, &text), SqlState::OUT_OF_MEMORY);
         assert_eq!(s.prepare("", &text, &[]).unwrap_err().state(), SqlState::OUT_OF_MEMORY);
     }
+    // Many short statements are checked at once, and take the memory of their tokens.
+    let mut statements = "SELECT 1;".repeat(2000);
+    assert_eq!(run(&mut s, &statements).unwrap().tags.len(), 2000);
+    statements.push_str("SELEC 1");
+    assert_eq!(state(&mut s, &statements), SqlState::SYNTAX_ERROR);
     // One long token is not many.
     assert_eq!(value(&mut s, &format!("SELECT length('{}')", ",".repeat(1 << 20))), "1048576");
 }

@@ -67,6 +67,7 @@ impl BackupSet {
             error => Failure::new(shown, error),
         })?;
         let mut set = BackupSet { path: path.into(), disk, backups: Vec::new() };
+        set.refuse_others()?;
         for name in set.disk.list().map_err(|error| set.failure(error))? {
             let Some(number) = number_of(&name) else { continue };
             let (mut file, bytes) = set.open_file(&name)?;
@@ -77,10 +78,37 @@ impl BackupSet {
                     super::explain(&error, |_| "it".into())
                 ))
             })?;
+            if let Some(other) = set.backups.iter().find(|other| other.header.id == header.id) {
+                return Err(Failure(format!(
+                    "{} and {name} in {} are the same backup: move one of them away",
+                    other.name,
+                    path.display()
+                )));
+            }
             set.backups.push(Stored { name, number, header, bytes });
         }
         set.backups.sort_by_key(|stored| stored.number);
         Ok(set)
+    }
+
+    /// Refuses what has the name of a backup and is no regular file: without it an older state would be restored.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the names in a directory of backups, and no bytes of a database"
+    )]
+    fn refuse_others(&self) -> Result<(), Failure> {
+        for entry in std::fs::read_dir(&self.path).map_err(|error| self.failure(error))? {
+            let entry = entry.map_err(|error| self.failure(error))?;
+            let kind = entry.file_type().map_err(|error| self.failure(error))?;
+            if entry.file_name().to_str().and_then(number_of).is_some() && !kind.is_file() {
+                return Err(Failure(format!(
+                    "{} has the name of a backup and is no regular file: put the backup itself in its place, or move it \
+                     away",
+                    entry.path().display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn failure(&self, error: impl std::fmt::Display) -> Failure {

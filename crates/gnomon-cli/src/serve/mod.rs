@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use gnomon::{
     Database, Error,
     sync::{
@@ -73,7 +73,7 @@ pub struct Serve {
     /// The one user that is let in.
     ///
     /// With the password in --password-file, by SCRAM-SHA-256.
-    #[arg(long, value_name = "NAME", requires = "password_file")]
+    #[arg(long, value_name = "NAME", requires = "password_file", value_parser = NonEmptyStringValueParser::new())]
     user: Option<String>,
     /// A file whose first line is the user's password.
     ///
@@ -93,7 +93,7 @@ pub struct Serve {
     /// The only database name to accept.
     ///
     /// Without it every name that a client gives is the one database.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     database: Option<String>,
     /// Connections at a time.
     ///
@@ -104,7 +104,7 @@ pub struct Serve {
     /// End connections whose client is silent for so many seconds.
     ///
     /// Without it they may stay silent for ever. Their transactions are rolled back.
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     idle_timeout: Option<u64>,
     /// How many seconds interrupted statements have to end when the server stops.
     ///

@@ -11,7 +11,7 @@ use super::{
     SessionOptions, Sink, advisory, again,
     call::AllCompiled,
     database::Shared,
-    parse::{self, Command, Parsed, on_fit_stack},
+    parse::{self, Command, Written, on_fit_stack},
     plan,
     portal::{Portal, Prepared},
     registry::{Registered, shown_query},
@@ -97,8 +97,10 @@ impl Session {
         let started = super::environment::clock(&shared);
         let registered = shared.registry.register(&options, started, interrupt.clone());
         let limits = shared.memory_limits.read().clone();
+        let memory = Account::new(shared.memory.clone(), limits);
+        settings.count_in(memory.clone());
         Ok(Session {
-            memory: Account::new(shared.memory.clone(), limits),
+            memory,
             registered,
             advisory_owner: shared.advisory.new_owner(),
             advisory: Vec::new(),
@@ -203,19 +205,22 @@ impl Session {
             return sink.empty();
         }
         match &statements[..] {
-            [one] if self.current.state == State::Idle && again::leaves_nothing(&one.command) => {
-                self.run_until_first(sink, |session, sink| session.run_all(&statements, sink))
+            [Written::Parsed(one)]
+                if self.current.state == State::Idle && again::leaves_nothing(&one.command) =>
+            {
+                self.run_until_first(sink, |session, sink| session.run_all(sql, &statements, sink))
             }
-            _ => self.run_all(&statements, sink),
+            _ => self.run_all(sql, &statements, sink),
         }
     }
 
     /// Runs the statements of a text.
-    fn run_all(&mut self, statements: &[Parsed], sink: &mut dyn Sink) -> Result<()> {
+    fn run_all(&mut self, sql: &str, statements: &[Written], sink: &mut dyn Sink) -> Result<()> {
         // They are in one transaction with what a client has begun by the extended protocol.
         self.current.first = None;
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
+            let statement = statement.parsed(sql)?;
             let before = self.settings.clone();
             let tag = on_fit_stack(statement.nesting, || self.run(&statement.command, last == 0, sink))?;
             if i == last && self.current.state == State::Implicit {
@@ -227,7 +232,7 @@ impl Session {
     }
 
     /// Parses a text. Returns the memory too that its statements take until they have run.
-    pub(super) fn parse(&mut self, sql: &str) -> Result<(Vec<Parsed>, Held)> {
+    pub(super) fn parse(&mut self, sql: &str) -> Result<(Vec<Written>, Held)> {
         let mut memory = self.memory.hold(0)?;
         let statements = parse::parse(sql, &mut |tokens| {
             self.interrupt.check()?;
@@ -315,7 +320,8 @@ impl Session {
             let plan = self.begin_plan(plan, &mut |session| session.plan(statement, *overriding, &[]))?;
             return self.run_plan(&plan, &[], sink);
         }
-        if !matches!(command, Command::Fetch { .. }) {
+        // The end of a transaction closes its portals, and reads those to their end that stay.
+        if !matches!(command, Command::Fetch { .. } | Command::Commit { .. } | Command::Rollback { .. }) {
             self.settle_portals(None)?;
         }
         let mut notices = Vec::new();

@@ -32,6 +32,8 @@ pub(super) struct KeptRows {
     file: Option<Stored>,
     /// Why the file could not be read: then no row comes any more, rather than those behind it.
     failed: Option<SqlError>,
+    /// The error of the query that comes behind its rows.
+    end: Option<SqlError>,
 }
 
 /// The rows that were added first.
@@ -44,7 +46,7 @@ impl KeptRows {
     /// No rows, of a session with this account.
     pub(super) fn new(account: Arc<Account>) -> Result<KeptRows> {
         let held = account.hold(0)?;
-        Ok(KeptRows { account, memory: Vec::new(), read: 0, held, file: None, failed: None })
+        Ok(KeptRows { account, memory: Vec::new(), read: 0, held, file: None, failed: None, end: None })
     }
 
     /// Adds a row. All are added before the first is read.
@@ -61,6 +63,16 @@ impl KeptRows {
         let fits = self.memory.len() <= self.account.limits().rows_bytes
             && (self.memory.capacity() <= self.held.bytes() || self.held.set(self.memory.capacity()).is_ok());
         if fits || self.store()? { Ok(()) } else { self.held.set(self.memory.capacity()) }
+    }
+
+    /// Ends the rows with an error of their query, which is told when they have been read.
+    pub(super) fn end_by(&mut self, error: SqlError) {
+        self.end = Some(error);
+    }
+
+    /// The error that the rows end with.
+    pub(super) fn end(&self) -> Option<&SqlError> {
+        self.end.as_ref()
     }
 
     /// Moves the rows from memory to the file. False if there is none to be had.
@@ -80,7 +92,7 @@ impl KeptRows {
     /// The next row, or none at the end.
     ///
     /// # Errors
-    /// 58030 if the file cannot be read, also of each later call.
+    /// 58030 if the file cannot be read, also of each later call; the error that the rows end with.
     pub(super) fn next(&mut self) -> Result<Option<Row>> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -97,7 +109,7 @@ impl KeptRows {
             self.memory = Vec::new();
             self.read = 0;
             self.held.set(0)?;
-            return Ok(None);
+            return self.end.clone().map_or(Ok(None), Err);
         };
         let start = self.read + LENGTH_BYTES;
         self.read = start + u32::from_le_bytes(*head) as usize;

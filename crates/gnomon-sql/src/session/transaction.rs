@@ -12,7 +12,7 @@ use super::{
     parse::Mode,
     settings::{Progress, Saved, Scope},
 };
-use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store};
+use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store, memory::Held};
 
 /// What a transaction of SQL is, before and while an engine's transaction stands behind it.
 #[derive(Default)]
@@ -53,7 +53,11 @@ struct Savepoint {
     portals_opened: u64,
     /// How many advisory locks the transaction had taken.
     advisory: usize,
+    _memory: Held,
 }
+
+/// About how much memory a savepoint takes beside its name, in bytes.
+const SAVEPOINT_BYTES: usize = 512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -309,6 +313,7 @@ impl Session {
             settings: self.settings.save(),
             portals_opened: self.portals_opened,
             advisory: self.current.advisory.len(),
+            _memory: self.memory.hold(SAVEPOINT_BYTES + name.len())?,
         };
         self.current.savepoints.push(savepoint);
         Ok(())

@@ -51,7 +51,7 @@ pub fn datum_bytes(value: &Datum) -> usize {
         + match value {
             Datum::Text(text) | Datum::Bpchar(text) => text.len(),
             Datum::Bytea(bytes) => bytes.len(),
-            Datum::Numeric(_) => 32,
+            Datum::Numeric(number) => 32 + number.digit_bytes(),
             Datum::Array(_, items) | Datum::Record(items) => row_bytes(items),
             _ => 0,
         }

@@ -136,6 +136,14 @@ impl Numeric {
         }
     }
 
+    /// Returns how many bytes its digits take.
+    pub fn digit_bytes(&self) -> usize {
+        match self {
+            Numeric::Finite(value) => value.as_bigint_and_scale().0.bits() as usize / 8,
+            _ => 0,
+        }
+    }
+
     /// Whether it is NaN.
     pub fn is_nan(&self) -> bool {
         matches!(self, Numeric::NaN)
@@ -627,7 +635,7 @@ impl fmt::Display for Numeric {
 
 /// Base-10000 digits, most significant first, with the weight of the first: PostgreSQL's binary form.
 pub(super) fn to_base_10000(value: &Numeric) -> (i64, Vec<i16>) {
-    let Some((unscaled, scale)) = value.normalized() else { return (0, Vec::new()) };
+    let Some((_, unscaled, scale)) = value.parts() else { return (0, Vec::new()) };
     if unscaled.is_zero() {
         return (0, Vec::new());
     }

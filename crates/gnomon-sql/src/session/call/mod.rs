@@ -165,7 +165,11 @@ struct Statement {
 /// # Errors
 /// 42601, and 0A000 for what cannot be part of one.
 pub(super) fn parse_body(procedure: &Procedure) -> Result<Vec<Parsed>> {
-    let statements = parse::parse(&procedure.body, &mut |_| Ok(()))
+    let body = &procedure.body;
+    let statements = parse::parse(body, &mut |_| Ok(()))
+        .and_then(|statements| {
+            statements.into_iter().map(|one| one.into_parsed(body)).collect::<Result<Vec<_>>>()
+        })
         .map_err(|error| error.unplaced().context(quoted(procedure)))?;
     for parsed in &statements {
         plannable(&parsed.command).map_err(|_| {

@@ -468,8 +468,10 @@ mod tests {
     }
 
     fn rows(with: &str, data: &[u8], piece: usize) -> Result<Vec<Vec<Option<String>>>> {
-        let statements = parse(&format!("COPY t FROM STDIN WITH ({with})"), &mut |_| Ok(())).unwrap();
-        let Command::Copy(copy) = &statements[0].command else { panic!("not COPY") };
+        let sql = format!("COPY t FROM STDIN WITH ({with})");
+        let statements = parse(&sql, &mut |_| Ok(())).unwrap();
+        let parsed = statements[0].parsed(&sql).unwrap();
+        let Command::Copy(copy) = &parsed.command else { panic!("not COPY") };
         let options = Options::of(copy)?;
         let pieces = data.chunks(piece).map(<[u8]>::to_vec).collect();
         let columns = ["a".to_owned(), "b".to_owned()];

@@ -3,8 +3,8 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    CreateTableOptions, CreateView, Ident, ObjectName, ObjectNamePart, Query, SqlOption, visit_expressions,
-    visit_relations, visit_relations_mut,
+    self, CreateTableOptions, CreateView, Ident, ObjectName, ObjectNamePart, Query, SqlOption, Visit,
+    Visitor, visit_expressions, visit_relations, visit_relations_mut,
 };
 
 use super::super::{
@@ -194,8 +194,8 @@ impl Session {
             })
             .is_break();
             let names_column = column.is_none_or(|column| {
-                // A `*` stands for every column there was.
-                query.to_string().contains('*')
+                // A `*` of a select list stands for every column there was.
+                has_wildcard(&query)
                     || visit_expressions(&query, |expr| {
                         let ident = match expr {
                             sqlparser::ast::Expr::Identifier(ident) => Some(ident),
@@ -290,4 +290,22 @@ impl Session {
         }
         tag("COMMENT")
     }
+}
+
+/// True if a select list in a query has `*` or `table.*`.
+fn has_wildcard(query: &ast::Query) -> bool {
+    struct Find;
+    impl Visitor for Find {
+        type Break = ();
+        fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<()> {
+            let is_wildcard = |item: &ast::SelectItem| {
+                matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
+            };
+            match select.projection.iter().any(is_wildcard) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    query.visit(&mut Find).is_break()
 }

@@ -19,6 +19,8 @@ mod tokenize;
 mod tokens;
 mod unsupported;
 
+use std::borrow::Cow;
+
 use sqlparser::{
     ast::{self, Statement},
     dialect::PostgreSqlDialect,
@@ -59,6 +61,8 @@ const PARSING_COPIES: usize = 4;
 const KEPT_TOKEN_BYTES: usize = 600;
 /// Texts that are not longer than this need no look at the memory.
 const SHORT_BYTES: usize = 16 << 10;
+/// A tree takes 10 KB and more, however short its statement: so many are kept of a text.
+const TREES_MAX: usize = 100;
 
 /// A statement of a text.
 #[derive(Clone, Debug)]
@@ -93,9 +97,36 @@ pub(crate) fn parsing_bytes(sql: &str, tokens: usize) -> usize {
     tokens.saturating_mul(PARSING_TOKEN_BYTES).saturating_add(PARSING_COPIES * sql.len())
 }
 
+/// A statement of a text whose statements are all well formed.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// As a tree.
+    Parsed(Parsed),
+    /// As tokens, which take less memory. They are parsed again when the statement is run.
+    Tokens(Vec<TokenWithSpan>),
+}
+
+impl Written {
+    /// Returns the tree of a statement of the text `sql`.
+    pub(crate) fn parsed(&self, sql: &str) -> Result<Cow<'_, Parsed>> {
+        match self {
+            Written::Parsed(parsed) => Ok(Cow::Borrowed(parsed)),
+            Written::Tokens(tokens) => parse_statement(sql, tokens.clone()).map(Cow::Owned),
+        }
+    }
+
+    /// Returns the tree, of which nothing else is left.
+    pub(crate) fn into_parsed(self, sql: &str) -> Result<Parsed> {
+        match self {
+            Written::Parsed(parsed) => Ok(parsed),
+            Written::Tokens(tokens) => parse_statement(sql, tokens),
+        }
+    }
+}
+
 /// Parses a text of statements separated by semicolons. Empty statements are left out. `watch` is told now and then how
 /// many tokens there are so far; its error ends the work.
-pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Result<Vec<Parsed>> {
+pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Result<Vec<Written>> {
     if sql.len() > SQL_BYTES_MAX {
         return Err(SqlError::new(
             SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -112,10 +143,17 @@ pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Re
     let mut tokens = tokens.into_iter().filter(|token| token.token != Token::EOF).peekable();
     while tokens.peek().is_some() {
         let statement = procedure::take_statement(&mut tokens);
-        if !statement.is_empty() {
-            statements.push(parse_statement(sql, statement)?);
-            watch(count)?;
+        if statement.is_empty() {
+            continue;
         }
+        statements.push(match statements.len() < TREES_MAX {
+            true => Written::Parsed(parse_statement(sql, statement)?),
+            false => {
+                parse_statement(sql, statement.clone())?;
+                Written::Tokens(statement)
+            }
+        });
+        watch(count)?;
     }
     Ok(statements)
 }

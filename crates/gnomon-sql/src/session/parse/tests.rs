@@ -5,7 +5,7 @@ use sqlparser::tokenizer::Span;
 use super::*;
 
 fn parse(sql: &str) -> Result<Vec<Parsed>> {
-    super::parse(sql, &mut |_| Ok(()))
+    super::parse(sql, &mut |_| Ok(()))?.into_iter().map(|one| one.into_parsed(sql)).collect()
 }
 
 fn commands(sql: &str) -> Vec<String> {

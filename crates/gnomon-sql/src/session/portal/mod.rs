@@ -459,7 +459,12 @@ impl Session {
             && matches!(running, Running::Query(_))
         {
             let mut rows = KeptRows::new(self.memory.clone())?;
-            self.fetch(running, &portal.params, 0, &mut |_, row| rows.push(row))?;
+            match self.fetch(running, &portal.params, 0, &mut |_, row| rows.push(row)) {
+                Ok(_) => {}
+                // It is of the statement that reads so far, if one does.
+                Err(error) if error.state().is_of_data() => rows.end_by(error),
+                Err(error) => return Err(error),
+            }
             *running = Running::Rows(rows, None);
         }
         Ok(())
@@ -473,6 +478,11 @@ impl Session {
             for name in held {
                 let Some(mut portal) = self.portals.remove(&name) else { continue };
                 self.settle(&mut portal)?;
+                if let Body::Plan { running: Some(Running::Rows(rows, _)), .. } = &portal.body
+                    && let Some(error) = rows.end()
+                {
+                    return Err(error.clone());
+                }
                 self.portals.insert(name, portal);
             }
         }

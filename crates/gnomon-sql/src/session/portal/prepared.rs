@@ -101,8 +101,8 @@ impl Session {
         let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
         // What stays of it is counted by itself.
         drop(memory);
-        self.add_statement(name, statements.pop(), declared, Some(sql))
-            .map_err(|error| parse::locate(error, sql))
+        let parsed = statements.pop().map(|one| one.into_parsed(sql)).transpose()?;
+        self.add_statement(name, parsed, declared, Some(sql)).map_err(|error| parse::locate(error, sql))
     }
 
     /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;

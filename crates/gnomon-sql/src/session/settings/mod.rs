@@ -22,6 +22,7 @@ use self::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::system::Setting,
+    memory::{Account, Held},
     types::datetime::{IntervalStyle, Zone},
 };
 
@@ -33,6 +34,8 @@ struct Values {
     texts: Vec<Arc<str>>,
     /// The client's own, by lower-case name.
     custom: BTreeMap<Arc<str>, Arc<str>>,
+    /// The memory of long values and of the client's own, by name.
+    memory: BTreeMap<Arc<str>, Arc<Held>>,
     search_path: Arc<[String]>,
     zone: Zone,
     interval_style: IntervalStyle,
@@ -42,10 +45,29 @@ struct Values {
     deadlock_timeout: Duration,
 }
 
+impl Values {
+    /// Keeps the memory of a value, in place of that of the value before.
+    fn count(&mut self, name: Arc<str>, held: Option<Arc<Held>>) {
+        match held {
+            Some(held) => self.memory.insert(name, held),
+            None => self.memory.remove(&name),
+        };
+    }
+}
+
+/// What a setting of the client's own takes beside its name and value, in bytes.
+const CUSTOM_BYTES: usize = 256;
+/// Values of other settings that are no longer are not counted.
+const SHORT_VALUE_BYTES: usize = 256;
+/// How many times the text of a value is kept, in one form or another.
+const VALUE_COPIES: usize = 3;
+
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     user: Arc<str>,
+    /// Where the memory of values is counted, once there is an account.
+    account: Option<Arc<Account>>,
     /// What RESET goes back to: the defaults, and what the client gave when it connected.
     initial: Arc<Values>,
     /// What holds beyond the transaction.
@@ -128,6 +150,7 @@ impl Settings {
             search_path: search_path(&texts[Id::search_path as usize], user),
             texts,
             custom: BTreeMap::new(),
+            memory: BTreeMap::new(),
             zone: Zone::UTC,
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
@@ -137,6 +160,7 @@ impl Settings {
         };
         let values = Arc::new(values);
         Settings {
+            account: None,
             user: user.into(),
             initial: values.clone(),
             session: values.clone(),
@@ -335,6 +359,15 @@ impl Settings {
         self.current = current;
     }
 
+    /// Counts the values that are set from now on as memory of `account`.
+    pub(crate) fn count_in(&mut self, account: Arc<Account>) {
+        self.account = Some(account);
+    }
+
+    fn hold(&self, bytes: usize) -> Result<Option<Arc<Held>>> {
+        self.account.as_ref().map(|account| account.hold(bytes).map(Arc::new)).transpose()
+    }
+
     fn keep_before(&mut self) {
         if self.before.is_none() {
             self.before = Some(self.session.clone());
@@ -367,6 +400,7 @@ impl Settings {
         progress: Progress,
     ) -> Result<()> {
         let name = custom_name(name)?;
+        let held = self.hold(name.len() + value.map_or(0, str::len) + CUSTOM_BYTES)?;
         // From now on it exists, whatever becomes of this value.
         let all = [&mut self.initial, &mut self.session, &mut self.current];
         for values in all.into_iter().chain(&mut self.before) {
@@ -381,9 +415,14 @@ impl Settings {
             Some(value) => value.into(),
             None => self.initial.custom.get(&name).cloned().unwrap_or_default(),
         };
-        Arc::make_mut(&mut self.current).custom.insert(name.clone(), value.clone());
+        let change = |values: &mut Arc<Values>| {
+            let values = Arc::make_mut(values);
+            values.custom.insert(name.clone(), value.clone());
+            values.count(name.clone(), held.clone());
+        };
+        change(&mut self.current);
         if scope == Scope::Session {
-            Arc::make_mut(&mut self.session).custom.insert(name, value);
+            change(&mut self.session);
         }
         Ok(())
     }
@@ -392,12 +431,14 @@ impl Settings {
         if progress == Progress::Queried {
             self.refuse_too_late(id, &text)?;
         }
+        let held = if text.len() > SHORT_VALUE_BYTES { self.hold(VALUE_COPIES * text.len())? } else { None };
         if progress != Progress::None {
             self.keep_before();
         }
         let change = |values: &mut Arc<Values>| {
             let values = Arc::make_mut(values);
             values.texts[id] = text.clone();
+            values.count(DEFINITIONS[id].name.into(), held.clone());
             let millis = || match text.parse::<u64>() {
                 Ok(0) | Err(_) => None,
                 Ok(millis) => Some(Duration::from_millis(millis)),
