@@ -252,6 +252,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the text by which it is told that it has stopped the database.
+    pub(crate) fn as_cause(&self) -> Arc<str> {
+        match self {
+            Error::Poisoned(cause) => cause.clone(),
+            // The room for what could not be written was reserved.
+            Error::DiskFull => "the disk had no space left for a write that it had room for before".into(),
+            other => other.to_string().into(),
+        }
+    }
+
     /// The error of a procedure that cannot do what it was asked to.
     pub fn procedure(why: impl Into<Box<str>>) -> Error {
         Error::Procedure(why.into())

@@ -28,6 +28,16 @@ pub struct BackupSet {
     disk: FileDisk,
     /// In the order in which they were taken.
     pub backups: Vec<Stored>,
+    /// What has the name of a backup and cannot be read as one, in the order of its numbers.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A file that has the name of a backup, and none of whose contents is known.
+pub struct Unreadable {
+    pub name: String,
+    number: u32,
+    /// What is wrong with it, and what to do.
+    pub why: String,
 }
 
 /// A backup in a directory.
@@ -66,49 +76,56 @@ impl BackupSet {
             }
             error => Failure::new(shown, error),
         })?;
-        let mut set = BackupSet { path: path.into(), disk, backups: Vec::new() };
-        set.refuse_others()?;
-        for name in set.disk.list().map_err(|error| set.failure(error))? {
-            let Some(number) = number_of(&name) else { continue };
-            let (mut file, bytes) = set.open_file(&name)?;
-            let header = read_backup_header(&mut file).map_err(|error| {
-                Failure(format!(
-                    "{}: {}",
-                    set.path.join(&name).display(),
-                    super::explain(&error, |_| "it".into())
-                ))
-            })?;
-            if let Some(other) = set.backups.iter().find(|other| other.header.id == header.id) {
-                return Err(Failure(format!(
-                    "{} and {name} in {} are the same backup: move one of them away",
-                    other.name,
-                    path.display()
-                )));
+        let mut set = BackupSet { path: path.into(), disk, backups: Vec::new(), unreadable: Vec::new() };
+        for (number, name, is_file) in set.names().map_err(|error| set.failure(error))? {
+            match set.read_header(&name, is_file) {
+                Ok((header, bytes)) => set.backups.push(Stored { name, number, header, bytes }),
+                Err(Failure(why)) => set.unreadable.push(Unreadable { name, number, why }),
             }
-            set.backups.push(Stored { name, number, header, bytes });
         }
-        set.backups.sort_by_key(|stored| stored.number);
         Ok(set)
     }
 
-    /// Refuses what has the name of a backup and is no regular file: without it an older state would be restored.
+    /// What has the name of a backup, in the order of its numbers: number, name, and true if it is a regular file.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the names in a directory of backups, and no bytes of a database"
+        reason = "names in a directory of backups, and no bytes of a database"
     )]
-    fn refuse_others(&self) -> Result<(), Failure> {
-        for entry in std::fs::read_dir(&self.path).map_err(|error| self.failure(error))? {
-            let entry = entry.map_err(|error| self.failure(error))?;
-            let kind = entry.file_type().map_err(|error| self.failure(error))?;
-            if entry.file_name().to_str().and_then(number_of).is_some() && !kind.is_file() {
-                return Err(Failure(format!(
-                    "{} has the name of a backup and is no regular file: put the backup itself in its place, or move it \
-                     away",
-                    entry.path().display()
-                )));
+    fn names(&self) -> io::Result<Vec<(u32, String, bool)>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string()
+                && let Some(number) = number_of(&name)
+            {
+                names.push((number, name, entry.file_type()?.is_file()));
             }
         }
-        Ok(())
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_header(&self, name: &str, is_file: bool) -> Result<(BackupHeader, u64), Failure> {
+        let path = self.path_of(name);
+        if !is_file {
+            return Err(Failure(format!(
+                "{path} has the name of a backup and is no regular file: put the backup itself in its place, or move it \
+                 away"
+            )));
+        }
+        let (mut file, bytes) = self.open_file(name)?;
+        let header = read_backup_header(&mut file)
+            .map_err(|error| Failure(format!("{path}: {}", super::explain(&error, |_| "it".into()))))?;
+        match self.backups.iter().find(|other| other.header.id == header.id) {
+            Some(other) => Err(Failure(format!("{path} is a copy of {}: move it away", other.name))),
+            None => Ok((header, bytes)),
+        }
+    }
+
+    /// The reason why the newest backup cannot be told, if it cannot: a newer one is unreadable.
+    pub fn unreadable_newest(&self) -> Option<&str> {
+        let newest = self.backups.last().map_or(0, |stored| stored.number);
+        self.unreadable.iter().rev().find(|other| other.number >= newest).map(|other| other.why.as_str())
     }
 
     fn failure(&self, error: impl std::fmt::Display) -> Failure {
@@ -134,6 +151,9 @@ impl BackupSet {
     /// The backups that restore the state `until`, or the newest: a full one, and those that go on from it.
     pub fn chain(&self, until: Option<BackupId>) -> Result<Vec<&Stored>, Failure> {
         let path = self.path.display();
+        if let (None, Some(why)) = (until, self.unreadable_newest()) {
+            return Err(Failure(format!("{why}; by --until an earlier backup is restored")));
+        }
         let mut at = match until {
             None => self.backups.len().checked_sub(1),
             Some(until) => self.backups.iter().rposition(|stored| stored.header.id == until),
@@ -162,9 +182,10 @@ impl BackupSet {
 
     fn lacks(&self, at: usize, since: BackupId) -> String {
         format!(
-            "{} goes on from backup {since}, which is not in {}: bring that one back",
+            "{} goes on from backup {since}, which is not in {}: bring that one back{}",
             self.backups[at].name,
-            self.path.display()
+            self.path.display(),
+            self.unreadable.iter().map(|other| format!(" ({})", other.why)).collect::<String>()
         )
     }
 
@@ -186,7 +207,9 @@ impl BackupSet {
         incremental: bool,
         write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
     ) -> Result<(T, String), Failure> {
-        let number = self.backups.last().map_or(1, |stored| stored.number.saturating_add(1));
+        let numbers = self.backups.iter().map(|stored| stored.number);
+        let numbers = numbers.chain(self.unreadable.iter().map(|other| other.number));
+        let number = numbers.max().unwrap_or(0).saturating_add(1);
         let kind = if incremental { "incremental" } else { "full" };
         let name = format!("{number:04}-{kind}{SUFFIX}");
         let part = format!("{name}{PART_SUFFIX}");

@@ -108,6 +108,9 @@ pub fn run(arguments: &Backup) -> Result<ExitCode, Failure> {
             to.display()
         )));
     }
+    if let (true, Some(why)) = (arguments.incremental, set.unreadable_newest()) {
+        return Err(Failure(format!("{why}; or take a full backup")));
+    }
     let since = if arguments.incremental { newest } else { since };
     let (taken, name) = set.add(since.is_some(), |out| take(source, since, out))?;
     println!("{}", summary(&taken, &set.path_of(&name), arguments.json));
@@ -203,6 +206,17 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
             state.into(),
         ]);
     }
+    for other in &set.unreadable {
+        damaged += 1;
+        eprintln!("gnomon: {}", other.why);
+        if arguments.json {
+            println!("{}", json!({ "path": set.path_of(&other.name), "sound": false, "detail": other.why }));
+        }
+        let nothing = String::new;
+        let row =
+            [other.name.clone(), nothing(), nothing(), nothing(), nothing(), nothing(), "UNREADABLE".into()];
+        table.add_row(row);
+    }
     if !arguments.json {
         println!("{table}");
     }
@@ -212,7 +226,7 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
     Err(Failure(format!(
         "of {} backups in {}, {damaged} are damaged and {incomplete} go on from one that is missing: \
          take a full backup now",
-        set.backups.len(),
+        set.backups.len() + set.unreadable.len(),
         path.display()
     )))
 }

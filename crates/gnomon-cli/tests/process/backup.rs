@@ -84,6 +84,34 @@ fn a_directory_of_backups_is_filled_and_restored() {
     assert!(!path("no").exists());
     assert_eq!(std::fs::read_dir(&set).unwrap().count(), 3, "what failed has left nothing");
 
+    // What cannot be read as a backup is never passed over in silence, and stands in the way of nothing else.
+    let fourth = set.join("0004-incremental.gnomon-backup");
+    for what in ["empty", "link", "dangling link", "pipe", "directory", "copy"] {
+        match what {
+            "empty" => std::fs::write(&fourth, "").unwrap(),
+            "link" => std::os::unix::fs::symlink(&files[2], &fourth).unwrap(),
+            "dangling link" => std::os::unix::fs::symlink("/nowhere/at/all", &fourth).unwrap(),
+            "pipe" => assert!(Command::new("mkfifo").arg(&fourth).status().unwrap().success()),
+            "directory" => std::fs::create_dir(&fourth).unwrap(),
+            _ => drop(std::fs::copy(&files[0], &fourth).unwrap()),
+        }
+        let name = "0004-incremental.gnomon-backup";
+        bad(restored(&[text(&set)], &path("no")), name);
+        bad(run(&["backup", text(&db), "--to", text(&set), "--incremental"]), name);
+        let checked = run(&["backup", "--list", text(&set), "--check"]);
+        assert!(checked.code == Some(1) && checked.stderr.contains(name), "{what}: {checked:?}");
+        assert!(checked.stdout.contains(" UNREADABLE "), "{what}: {checked:?}");
+        let until = path("until");
+        good(run(&["restore", "--until", &names[1], text(&set), text(&until)]));
+        std::fs::remove_dir_all(&until).unwrap();
+        good(run(&["backup", text(&db), "--to", text(&set)]));
+        std::fs::remove_file(set.join("0005-full.gnomon-backup")).unwrap();
+        match what {
+            "directory" => std::fs::remove_dir(&fourth).unwrap(),
+            _ => std::fs::remove_file(&fourth).unwrap(),
+        }
+    }
+
     // Damage is found before it matters.
     let mut bytes = std::fs::read(&files[1]).unwrap();
     let middle = bytes.len() / 2;

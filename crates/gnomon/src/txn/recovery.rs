@@ -164,6 +164,11 @@ pub(super) fn check_disks(path: &Path, options: &Options) -> Result<()> {
     {
         return Err(one_disk());
     }
+    if options.create && !options.spares.is_empty() && !options.mirrored && !path.exists() {
+        return Err(Error::BadOption(
+            "a spare disk is for a mirrored database: ask for one (--mirrored)".into(),
+        ));
+    }
     Ok(())
 }
 
@@ -183,6 +188,12 @@ pub(super) fn check_made(options: &Options, store: &Store, has: Recovery) -> Res
             "the smallest pages of the database have {page_bytes} bytes, as it was made: open it without asking for \
              {wanted}"
         )));
+    }
+    let is_mirrored = store.shadow().is_some_and(|store| store.is_mirrored());
+    if !options.spares.is_empty() && !is_mirrored {
+        return Err(Error::BadOption(
+            "a spare disk is for a mirrored database, which this one is not".into(),
+        ));
     }
     Ok(())
 }

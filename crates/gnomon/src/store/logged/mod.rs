@@ -712,10 +712,7 @@ impl GroupCommit for LoggedStore {
     }
 
     fn poison(&self, cause: &Error) -> Error {
-        let _ = self.poison.set(match cause {
-            Error::Poisoned(cause) => cause.clone(),
-            other => other.to_string().into(),
-        });
+        let _ = self.poison.set(cause.as_cause());
         self.durability.fail();
         self.check().err().unwrap_or(Error::Closed)
     }

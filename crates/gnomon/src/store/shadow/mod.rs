@@ -580,10 +580,7 @@ impl ShadowStore {
     /// Stops the store, but for saying what is durable: every later call fails with this cause (the first one counts),
     /// in the error returned.
     pub fn poison(&self, cause: &Error) -> Error {
-        let _ = self.poison.set(match cause {
-            Error::Poisoned(cause) => cause.clone(),
-            other => other.to_string().into(),
-        });
+        let _ = self.poison.set(cause.as_cause());
         self.durability.fail();
         if let Some(tell) = self.tell_poisoned.get() {
             tell();
