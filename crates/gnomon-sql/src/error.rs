@@ -405,7 +405,7 @@ impl From<gnomon::Error> for SqlError {
         let hint = match &error {
             E::Deadlock | E::Serialization(_) => "The transaction might succeed if retried.",
             E::DiskFull => {
-                "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE work on a full disk."
+                "Free disk space, or change fewer rows at a time; TRUNCATE and DROP TABLE need little of it."
             }
             E::Apart(_) => {
                 "Nothing of it is committed: run it at another member, or here when this one is with the others again."

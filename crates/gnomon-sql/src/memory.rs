@@ -3,7 +3,7 @@
 //! Counted is what a session keeps between statements (prepared statements, portals and cursors with their names and
 //! parameters, rows that they have yet to return) and what a statement takes while it runs (its syntax tree, its sorts and
 //! hashes). A [`Held`] is a part of that; dropped, it is given back. What does not fit fails with 53200, and the session
-//! goes on. The figures are estimates, on the high side.
+//! goes on. The figures are estimates; rows of small values take more.
 
 use std::{
     fs::File,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnomon_sql::session::{Session, SessionOptions};
+use gnomon_sql::session::{Session, SessionOptions, SqlDatabase};
 use support::{database, ok, run, value};
 
 fn session() -> Session {
@@ -138,7 +138,6 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("EXPLAIN (FORMAT json) SELECT 1", Refused("0A000")),
     ("DROP INDEX CONCURRENTLY IF EXISTS n", Notice("CONCURRENTLY has no effect")),
     ("DROP INDEX IF EXISTS t_pkey RESTRICT", Refused("2BP01")),
-    ("CHECKPOINT", Notice("CHECKPOINT has no effect")),
     ("SELECT set_config('enable_seqscan', 'off', false)", Notice("setting \"enable_seqscan\" has no effect")),
     ("SELECT set_config('application_name', 'x', false)", Works),
     ("WITH n AS NOT MATERIALIZED (SELECT 1) TABLE n", Notice("NOT MATERIALIZED has no effect")),
@@ -203,6 +202,31 @@ fn the_documents_list_all_settings() {
 }
 
 /// A value other than the default of a setting without effect is told of.
+#[test]
+fn a_checkpoint_is_taken_where_one_can_be() {
+    for recovery in gnomon::Recovery::ALL {
+        let options = gnomon::Options { recovery: Some(recovery), ..gnomon::Options::default() };
+        let engine = gnomon::Database::in_memory(options).unwrap();
+        let mut session =
+            SqlDatabase::open(engine.clone()).unwrap().session(SessionOptions::default()).unwrap();
+        ok(
+            &mut session,
+            "CREATE TABLE t (a text); INSERT INTO t SELECT repeat('x', 900) FROM generate_series(1, 100)",
+        );
+        let before = engine.stats().log_bytes;
+        let notices = ok(&mut session, "CHECKPOINT").notices;
+        let has_log_of_pages = matches!(recovery, gnomon::Recovery::PageLog(_));
+        assert_eq!(
+            notices.iter().any(|notice| notice.starts_with("CHECKPOINT has no effect")),
+            has_log_of_pages
+        );
+        assert!(
+            has_log_of_pages || before == 0 || engine.stats().log_bytes < before.min(1000),
+            "{recovery:?}"
+        );
+    }
+}
+
 #[test]
 fn settings_without_effect_say_so() {
     let mut session = session();

@@ -87,10 +87,6 @@ impl BackupSet {
     }
 
     /// What has the name of a backup, in the order of its numbers: number, name, and true if it is a regular file.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "names in a directory of backups, and no bytes of a database"
-    )]
     fn names(&self) -> io::Result<Vec<(u32, String, bool)>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {

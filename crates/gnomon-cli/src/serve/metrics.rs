@@ -198,6 +198,7 @@ impl Sources {
             }
         }
         of_scrubbing(registry.sub_registry_with_prefix("gnomon_scrub"), &self.engine);
+        of_disks(registry.sub_registry_with_prefix("gnomon"), &self.engine);
         if let Some(cluster) = &self.cluster {
             of_cluster(registry.sub_registry_with_prefix("gnomon_cluster"), &**cluster);
         }
@@ -225,6 +226,18 @@ fn of_scrubbing(registry: &mut Registry, engine: &Database) {
         ("end_pages", "The pages that a pass goes through", scrubbed.end),
     ] {
         registry.register(name, help, ConstGauge::new(value));
+    }
+}
+
+/// The disks of a database that may have several.
+fn of_disks(registry: &mut Registry, engine: &Database) {
+    let disks = engine.disks();
+    let lost = disks.iter().filter(|(info, _)| info.given.is_none()).count();
+    for (name, help, value) in [
+        ("disks", "Disks that the database has, lost ones too", disks.len()),
+        ("disks_lost", "Disks that are lost, and need a fresh one in their stead", lost),
+    ] {
+        registry.register(name, help, ConstGauge::new(value as u64));
     }
 }
 

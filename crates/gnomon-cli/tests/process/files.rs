@@ -164,6 +164,7 @@ fn a_served_database_repairs_what_decays() {
     };
     assert!(metric(&found, "gnomon_scrub_copies_repaired_total").unwrap() > 50, "{found}");
     assert_eq!(metric(&found, "gnomon_scrub_copies_lost_total"), Some(0), "{found}");
+    assert_eq!((metric(&found, "gnomon_disks"), metric(&found, "gnomon_disks_lost")), (Some(2), Some(0)));
     assert!(metric(&found, "gnomon_scrub_bytes_checked_total").unwrap() > 1 << 20, "{found}");
     assert_eq!(metric(&found, "gnomon_scrub_bytes_per_second"), Some(1000 << 20), "{found}");
     assert!(Command::new("kill").args(["-INT", &server.id().to_string()]).status().unwrap().success());

@@ -387,12 +387,21 @@ fn parts(all: &mut Declarations) {
     }
 }
 
-fn overlay(a: &[Datum]) -> Result<Datum> {
-    let (original, new, start) = (text(a, 0)?, text(a, 1)?, integer(a, 2)?);
-    let length = if a.len() > 3 { integer(a, 3)? } else { chars(new) as i64 };
+/// Checks the part that OVERLAY replaces.
+fn check_replaced(start: i64, length: i64) -> Result<()> {
     if start <= 0 {
         return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
     }
+    match i32::try_from(start + length) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range")),
+    }
+}
+
+fn overlay(a: &[Datum]) -> Result<Datum> {
+    let (original, new, start) = (text(a, 0)?, text(a, 1)?, integer(a, 2)?);
+    let length = if a.len() > 3 { integer(a, 3)? } else { chars(new) as i64 };
+    check_replaced(start, length)?;
     let head = at_char(original, usize::try_from(start - 1).unwrap_or(0));
     let tail = at_char(original, usize::try_from((start + length - 1).max(0)).unwrap_or(0));
     let (head, tail) = (original.get(..head).unwrap_or_default(), original.get(tail..).unwrap_or_default());
@@ -403,9 +412,7 @@ fn overlay(a: &[Datum]) -> Result<Datum> {
 fn overlay_bytes(a: &[Datum]) -> Result<Datum> {
     let (original, new, start) = (bytes(a, 0)?, bytes(a, 1)?, integer(a, 2)?);
     let length = if a.len() > 3 { integer(a, 3)? } else { new.len() as i64 };
-    if start <= 0 {
-        return Err(SqlError::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
-    }
+    check_replaced(start, length)?;
     let at = |position: i64| usize::try_from(position.max(0)).unwrap_or(usize::MAX).min(original.len());
     let (head, tail) = (&original[..at(start - 1)], &original[at(start + length - 1)..]);
     check_bytes(head.len() + new.len() + tail.len())?;

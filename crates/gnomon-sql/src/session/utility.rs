@@ -63,9 +63,9 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Tag> {
         match command {
-            Command::Begin(modes) => {
+            Command::Begin { modes, tag: of_command } => {
                 self.begin(modes, notices)?;
-                tag("BEGIN")
+                tag(*of_command)
             }
             Command::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
             Command::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
@@ -155,8 +155,13 @@ impl Session {
                 tag("ANALYZE")
             }
             Command::Checkpoint => {
-                let why = "commits are durable without, and checkpoints are taken as the log grows";
-                no_effect(notices, "CHECKPOINT", why);
+                match self.shared.engine.checkpoint() {
+                    Err(gnomon::Error::Unsupported(_)) => {
+                        let why = "a database with a log of pages takes checkpoints as its log grows";
+                        no_effect(notices, "CHECKPOINT", why);
+                    }
+                    done => done?,
+                }
                 tag("CHECKPOINT")
             }
             Command::Backup(since) => {

@@ -727,6 +727,18 @@ impl Database {
         }
     }
 
+    /// Takes a checkpoint. With a log of commits, a root gets every commit so far and the log before it is given up, so
+    /// that opening reads little and the space of what was deleted is free; with shadow paging each commit batch is one.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] by a database that recovers by a log of pages, which takes its own; of writing.
+    pub fn checkpoint(&self) -> Result<()> {
+        let inner = &self.0.inner;
+        inner.check_open()?;
+        inner.store.shadow_for("a checkpoint: it takes its own as its log grows")?;
+        inner.log().map_or(Ok(()), |log| log.checkpoint())
+    }
+
     /// Every lock that is held or awaited.
     pub fn locks(&self) -> Vec<LockInfo> {
         self.0.inner.locks.snapshot()

@@ -10,7 +10,11 @@ pub(crate) enum Command {
     /// A query, DML or DDL statement; of INSERT, its OVERRIDING clause.
     Sql(Box<Statement>, Option<Overriding>),
     /// BEGIN, START TRANSACTION.
-    Begin(Vec<Mode>),
+    Begin {
+        modes: Vec<Mode>,
+        /// The command tag.
+        tag: &'static str,
+    },
     /// COMMIT, END.
     Commit { chain: bool },
     /// ROLLBACK, ABORT.

@@ -35,11 +35,11 @@ impl<'d> Reader<'_, 'd, '_> {
             ("begin", _) => {
                 self.skip();
                 let _ = self.word("work") || self.word("transaction");
-                Ok(Command::Begin(self.modes()?))
+                Ok(Command::Begin { modes: self.modes()?, tag: "BEGIN" })
             }
             ("start", "transaction") => {
                 self.skip_n(2);
-                Ok(Command::Begin(self.modes()?))
+                Ok(Command::Begin { modes: self.modes()?, tag: "START TRANSACTION" })
             }
             (verb @ ("commit" | "rollback"), "prepared") => {
                 let commit = verb == "commit";

@@ -37,9 +37,12 @@ fn commands_have_their_own_grammar() {
     for (sql, expected) in [
         (
             "begin work isolation level repeatable read, read only",
-            r#"Begin([Isolation("repeatable read"), ReadOnly(true)])"#,
+            r#"Begin { modes: [Isolation("repeatable read"), ReadOnly(true)], tag: "BEGIN" }"#,
         ),
-        ("START TRANSACTION READ WRITE NOT DEFERRABLE", "Begin([ReadOnly(false), Deferrable(false)])"),
+        (
+            "START TRANSACTION READ WRITE NOT DEFERRABLE",
+            r#"Begin { modes: [ReadOnly(false), Deferrable(false)], tag: "START TRANSACTION" }"#,
+        ),
         ("END AND CHAIN", "Commit { chain: true }"),
         ("abort transaction and no chain", "Rollback { chain: false }"),
         ("SET LOCAL TIME ZONE -3", r#"Set { local: true, name: "timezone", values: Some(["-3"]) }"#),
