@@ -1,5 +1,5 @@
-//! What the engine takes from its surroundings beside the disk: time and randomness, injected so that a run can
-//! be repeated from its seed; and how many processors there are.
+//! The engine's surroundings beside the disk: time and randomness, injected so that a run can be repeated from its
+//! seed; and the number of processors.
 //!
 //! [`SystemClock`] and [`Rng::from_entropy`] are the only doors to the real ones. A wait in the engine does not end
 //! by a clock but by [`Condvar::wait_for`](crate::sync::Condvar::wait_for); clocks measure, and stamp.
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How many processors this process may use; one, if the system does not tell.
+/// Returns the number of processors that this process may use; one, if the system does not tell.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
@@ -20,7 +20,7 @@ pub fn processors() -> usize {
 pub trait Clock: Send + Sync {
     /// The time since the clock was started. Never goes back.
     fn now(&self) -> Duration;
-    /// The time since 1970-01-01 00:00 UTC. May jump either way, when somebody sets the clock.
+    /// The time since 1970-01-01 00:00 UTC. May jump either way, when the system's clock is set.
     fn unix_time(&self) -> Duration;
     /// The processor time that the calling thread has used, as far as the clock knows.
     fn thread_time(&self) -> Duration {

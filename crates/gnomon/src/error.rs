@@ -7,7 +7,7 @@ use crate::lock::InterruptReason;
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What an error asks of the caller.
+/// The action that an error asks of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Roll back and run the transaction again; it may succeed.
@@ -22,27 +22,27 @@ pub enum Reaction {
     Restore,
 }
 
-/// What keeps a transaction from being serialized with others ([`Error::Serialization`]). All but the first two are of
-/// databases whose commits others order ([`replication`](crate::replication)).
+/// The reason why a transaction cannot be serialized with others ([`Error::Serialization`]). All but the first two
+/// occur only in databases whose commits others order ([`replication`](crate::replication)).
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Conflict {
-    /// Another one has changed what it changes or counts on.
+    /// Another transaction has changed something that it changes or counts on.
     Write,
-    /// Another one has changed what it has read.
+    /// Another transaction has changed something that it has read.
     Read,
     /// Its snapshot has missed more commits than it accepts.
     Stale,
-    /// Its snapshot is older than what is kept to compare with.
+    /// Its snapshot is older than the changes that are kept to compare with.
     TooOld,
     /// A bound that it counts on is not met in the order of all commits.
     Bound,
-    /// The others held this member for gone when it was to commit.
+    /// The other members took this one for gone when the transaction was to commit.
     Gone,
 }
 
 impl Conflict {
-    /// As a word of metrics.
+    /// Returns the word that metrics use for it.
     pub fn name(self) -> &'static str {
         match self {
             Conflict::Write => "write",
@@ -54,7 +54,7 @@ impl Conflict {
         }
     }
 
-    /// What it is due to.
+    /// Returns its cause, as a part of the message.
     fn cause(self) -> &'static str {
         match self {
             Conflict::Write => "concurrent update",
@@ -121,7 +121,7 @@ pub enum Error {
         /// The operation's name.
         operation: Box<str>,
     },
-    /// A procedure says that what was asked of it cannot be done, and why ([`Error::procedure`]).
+    /// A procedure cannot do what it was asked to; the text says why ([`Error::procedure`]).
     Procedure(Box<str>),
     /// A call has used a tree that it was not routed to, where procedures run serially.
     NotRouted(Box<str>),
@@ -137,7 +137,7 @@ pub enum Error {
     ProcedureDiverged {
         /// The procedure's name.
         name: Arc<str>,
-        /// What it did.
+        /// Its result in the replay, as a text.
         detail: Box<str>,
     },
     /// Too many calls wait for an executor ([`Execution::Serial`](crate::Execution::Serial)).
@@ -152,14 +152,14 @@ pub enum Error {
     NotADatabase {
         /// The path as it was given.
         path: String,
-        /// What was found, and what to do.
+        /// The contents found there, and the action to take.
         detail: String,
     },
     /// A disk of the database is not among those that were opened, or its file is not there.
     DiskMissing {
         /// The number of the disk in the database.
         disk: usize,
-        /// Whether its pages have copies on others.
+        /// True if its pages have copies on other disks.
         mirrored: bool,
     },
     /// Another process (or another handle of this one) has the database open.
@@ -188,7 +188,7 @@ pub enum Error {
     GidInUse(Arc<str>),
     /// No transaction is prepared under this identifier.
     NoSuchGid(Arc<str>),
-    /// Somebody else is about to end the transaction that is prepared under this identifier.
+    /// Another caller is ending the transaction that is prepared under this identifier.
     GidBusy(Arc<str>),
     /// The identifier of a prepared transaction is longer than [`GID_BYTES_MAX`](crate::GID_BYTES_MAX) (bytes).
     GidTooLong {
@@ -216,7 +216,7 @@ pub enum Error {
         /// The physical page number: its offset in the file is this times the size of a physical page, 4 KiB unless the
         /// database was created with another. Of a logical page, its logical number.
         page: u64,
-        /// What is wrong with it.
+        /// The damage that was found.
         detail: String,
     },
     /// A file of the database does not go with the others: it is an older or newer copy, or another database's.
@@ -230,11 +230,11 @@ pub enum Error {
     BackupStream(Arc<io::Error>),
     /// A backup is damaged or cut short.
     BackupDamaged {
-        /// Which one of those given, from 0.
+        /// The backup's place among those given, from 0.
         backup: usize,
-        /// Where in it, in bytes: what begins there is damaged.
+        /// Offset of the damage in the backup, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The damage that was found.
         detail: String,
     },
     /// Backups do not go on from each other, or not from where they should; the text says which and what to do.
@@ -252,7 +252,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the text by which it is told that it has stopped the database.
+    /// Returns the text that reports it as the cause for which the database stopped.
     pub(crate) fn as_cause(&self) -> Arc<str> {
         match self {
             Error::Poisoned(cause) => cause.clone(),
@@ -267,7 +267,7 @@ impl Error {
         Error::Procedure(why.into())
     }
 
-    /// What this error asks of the caller.
+    /// Returns the action that this error asks of the caller.
     pub fn reaction(&self) -> Reaction {
         match self {
             Error::Deadlock

@@ -50,7 +50,7 @@ pub use txn::{
     verify, verify_with,
 };
 
-/// What a database that is a member of a cluster has beside.
+/// The additional interface of a database that is a member of a cluster.
 pub mod replication {
     pub use crate::txn::{
         Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,

@@ -12,23 +12,23 @@ use crate::{
     store::PageRead,
 };
 
-/// What [`Tree::check`] found.
+/// The findings of [`Tree::check`].
 #[derive(Clone, Debug, Default)]
 pub struct TreeReport {
-    /// How many entries there are.
+    /// Number of entries.
     pub entries: u64,
-    /// How many pages are leaves.
+    /// Number of leaf pages.
     pub leaf_pages: u64,
-    /// How many pages are inner nodes.
+    /// Number of inner nodes.
     pub inner_pages: u64,
-    /// How many pages hold parts of large values.
+    /// Number of pages that hold parts of large values.
     pub overflow_pages: u64,
-    /// How many nodes there are from the root to a leaf, both included.
+    /// Number of nodes on a path from the root to a leaf, both included.
     pub height: u32,
-    /// How full the leaves are, on average: 1 is full.
+    /// Average fill of the leaves: 1 is full.
     pub leaf_fill: f64,
-    /// What is wrong, each an [`Error::Corrupt`] that names the page. What lies below such a page is not counted
-    /// and was not looked at.
+    /// The damage found, each an [`Error::Corrupt`] that names the page. Pages below a damaged page are neither
+    /// counted nor checked.
     pub damage: Vec<Error>,
 }
 
@@ -37,7 +37,7 @@ impl Tree {
     /// ascend and lie between the fences, that large values are complete, and that no page occurs twice. Calls
     /// `visit` for each page of the tree.
     ///
-    /// Nobody may change the tree meanwhile, or what is found is not one state of it. Damage is reported, not an
+    /// The tree must not be changed meanwhile, or the findings are not those of one state. Damage is reported, not an
     /// error; errors are those of reading. Needs memory of about a byte for four pages that lie together.
     pub fn check<P: PageRead>(&self, pages: &P, visit: &mut dyn FnMut(PageId)) -> Result<TreeReport> {
         let mut walk = Walk {
@@ -85,7 +85,7 @@ impl<P: PageRead> Walk<'_, P> {
         }
     }
 
-    /// What was found, unless it is damaged, which is noted.
+    /// Returns `found` if it is sound. Otherwise adds the damage to the report and returns none.
     fn sound<T>(&mut self, id: PageId, found: Result<T, Flaw>) -> Option<T> {
         found.at(id).map_err(|damage| self.report.damage.push(damage)).ok()
     }

@@ -73,7 +73,7 @@ const INNER_CHILDREN_MIN: usize = 3;
 /// No tree is higher: with two children a node it would have more pages than there are numbers.
 pub(super) const LEVEL_MAX: u8 = 63;
 
-/// What follows from the size of a node's page.
+/// The sizes in a node that follow from the size of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     body_bytes: usize,
@@ -92,13 +92,13 @@ impl Shape {
         Shape { body_bytes, shift: bits.saturating_sub(u16::BITS) }
     }
 
-    /// What slots and cells share in a node, in bytes.
+    /// Bytes that slots and cells share in a node.
     #[inline]
     pub(super) const fn space_bytes(self) -> usize {
         self.body_bytes - NODE_HEADER_BYTES
     }
 
-    /// What a cell takes, in bytes: whole steps.
+    /// Bytes that a cell takes of a node: whole steps.
     #[inline]
     const fn padded(self, bytes: usize) -> usize {
         let step = 1 << self.shift;
@@ -129,17 +129,17 @@ impl Shape {
         self.space_bytes() / 4
     }
 
-    /// Whether a value of that length is stored in the leaf, beside its key, and not in overflow pages.
+    /// True if a value of that length is stored in the leaf, beside its key, and not in overflow pages.
     pub(super) const fn is_inline(self, key_bytes: usize, value_bytes: usize) -> bool {
         value_bytes <= self.inline_bytes_max(key_bytes)
     }
 
-    /// The longest value that is, in bytes.
+    /// The longest value that is stored in the leaf, in bytes.
     pub(super) const fn inline_bytes_max(self, key_bytes: usize) -> usize {
         self.entry_cell_max().saturating_sub(TAG_BYTES + key_bytes)
     }
 
-    /// What an entry takes of its leaf at most, in bytes.
+    /// Bytes that an entry takes of its leaf, at most.
     pub(super) const fn entry_bytes(self, key_bytes: usize, value_bytes: usize) -> usize {
         let stored = if self.is_inline(key_bytes, value_bytes) { value_bytes } else { CHAIN_BYTES };
         SLOT_BYTES + self.padded(TAG_BYTES + key_bytes + stored)
@@ -153,7 +153,7 @@ pub(super) const fn key_bytes_max(size: PageSize) -> usize {
 
 const OVERFLOW_HEADER_BYTES: usize = 12;
 
-/// What an overflow page of this size holds of a value, in bytes.
+/// Bytes of a value that an overflow page of this size holds.
 const fn part_bytes(size: PageSize) -> usize {
     size.body_bytes() - OVERFLOW_HEADER_BYTES
 }
@@ -205,7 +205,7 @@ const _: () = {
     }
 };
 
-/// What is wrong with a page. The caller adds which page it is.
+/// A defect of a page. The caller adds the page's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     Kind,
@@ -355,7 +355,7 @@ impl Stored<'_> {
 pub(super) struct Leaf<'a>(Cells<'a>);
 
 impl<'a> Leaf<'a> {
-    /// How many entries it has.
+    /// Number of entries.
     pub(super) fn count(self) -> usize {
         self.0.count
     }
@@ -398,7 +398,8 @@ impl<'a> Leaf<'a> {
         self.used() < self.0.shape.low_water_bytes()
     }
 
-    /// Whether an entry can be put at a position (as [`Leaf::search`] gives it), replacing the one that is there.
+    /// Returns true if an entry can be put at a position (as [`Leaf::search`] gives it), replacing the one that is
+    /// there.
     pub(super) fn has_room(
         self,
         position: Result<usize, usize>,
@@ -454,7 +455,7 @@ impl<'a> Inner<'a> {
         self.0.level().saturating_sub(1)
     }
 
-    /// How many children it has.
+    /// Number of children.
     pub(super) fn count(self) -> usize {
         self.0.count
     }
@@ -483,7 +484,7 @@ impl<'a> Inner<'a> {
         Ok(next - 1)
     }
 
-    /// Whether any separator fits, whatever its length: a child can be split without asking the parent.
+    /// True if any separator fits, whatever its length: a child can be split without splitting this node.
     pub(super) fn is_safe(self) -> bool {
         self.0.room() >= self.0.shape.separator_bytes_max()
     }

@@ -22,7 +22,7 @@ pub(super) struct MemoryPages {
     changes: Arc<AtomicU64>,
     allocations_left: Mutex<Option<usize>>,
     restructured: AtomicU64,
-    /// What tests must catch: splits and merges are not counted.
+    /// A bug that the tests must catch: splits and merges are not counted.
     pub(super) forgets_splits: bool,
 }
 
@@ -55,7 +55,7 @@ impl PageGuard for WriteGuard {
 }
 
 impl MemoryPages {
-    /// How many pages there are.
+    /// Returns the number of pages.
     pub(super) fn count(&self) -> usize {
         self.ids().len()
     }
@@ -66,14 +66,14 @@ impl MemoryPages {
         (0..).map(PageId).zip(frames.iter()).filter(|(_, frame)| frame.is_some()).map(|(id, _)| id).collect()
     }
 
-    /// How many pages there are of each size.
+    /// Returns the number of pages of each size.
     pub(super) fn sizes(&self) -> PageCounts {
         let mut counts = PageCounts::default();
         self.ids().into_iter().for_each(|id| counts[self.read(id).unwrap().size()] += 1);
         counts
     }
 
-    /// How many times a page was changed.
+    /// Returns the number of times that a page was changed.
     pub(super) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -83,7 +83,7 @@ impl MemoryPages {
         *self.allocations_left.lock() = count;
     }
 
-    /// Changes a page behind everybody's back.
+    /// Changes a page without the knowledge of the tree.
     pub(super) fn damage(&self, id: PageId, f: impl FnOnce(&mut [u8])) {
         f(self.write(id).unwrap().body_mut());
     }

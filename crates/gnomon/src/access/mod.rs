@@ -1,9 +1,9 @@
 //! Access methods: plain algorithms over page transactions. Here, the B+tree; complex objects are in [`objects`].
 //!
-//! A [`Tree`] is an ordered map from keys to values, in pages of a store. It promises that every call sees and
-//! leaves a correct tree, whatever other threads do to it meanwhile, and that damaged pages make errors and
-//! nothing worse. It knows nothing of transactions, locks, versions and recovery: what a caller may change, who
-//! sees it when, and whether it survives is decided above and below.
+//! A [`Tree`] is an ordered map from keys to values, in pages of a store. It promises that every call sees and leaves
+//! a correct tree, whatever other threads do to it meanwhile, and that damaged pages make errors and nothing worse.
+//! It knows nothing of transactions, locks, versions and recovery: the levels above and below decide what a caller
+//! may change, which transactions see it when, and whether it survives.
 //!
 //! # Shape
 //!
@@ -32,11 +32,11 @@
 //! for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
 //!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
-//! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order of
-//! the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
-//! latched exclusively by one thread, or are not reachable by others yet. New pages nobody else waits for. Overflow
-//! pages are latched singly, last, and by those who hold their leaf, or own the chain alone. What a closure is called
-//! under a latch must take no other.
+//! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order
+//! of the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
+//! latched exclusively by one thread, or are not reachable by others yet. No other thread waits for a new page.
+//! Overflow pages are latched singly, last, and by threads that hold their leaf, or alone own the chain. A closure
+//! that is called under a latch must take no other.
 //!
 //! A damaged pointer may lead to a page that the thread holds already; every descent checks that. It may also
 //! lead into the path of another thread, but levels that do not fit are refused after one step.
@@ -70,7 +70,7 @@ pub struct Tree {
     size: PageSize,
 }
 
-/// What [`Tree::update`] makes of an entry.
+/// The change that [`Tree::update`] makes to an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'v> {
     /// Gives the key this value.
@@ -81,7 +81,7 @@ pub enum Change<'v> {
     Keep,
 }
 
-/// Which leaf of a tree.
+/// A leaf to be found in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek<'a> {
     /// The leaf of the smallest keys.
@@ -110,14 +110,14 @@ pub struct HeldLeaf<G> {
     upper: Upper,
 }
 
-/// Where a leaf ends. Nobody changes that but who has it latched: leaves end elsewhere only when they are split or
-/// merged.
+/// The upper bound of a leaf. Only a thread that has the leaf latched changes it: leaves end elsewhere only when they
+/// are split or merged.
 #[derive(Clone, Debug, Default)]
 enum Upper {
-    /// It was found again, without a search that tells.
+    /// Not known: the leaf was found again, without a search.
     #[default]
     Unknown,
-    /// Before a key, or nowhere.
+    /// The leaf ends before this key; none if it has no bound.
     Known(Option<Fence>),
 }
 
@@ -296,7 +296,7 @@ impl Tree {
         }
     }
 
-    /// Whether there is an entry of a key. Tells where it is, or would be.
+    /// Returns true if there is an entry of a key. Notes in `search` where it is, or would be.
     pub fn contains<P: PageRead>(&self, pages: &P, key: &[u8], search: &mut Search) -> Result<bool> {
         let (guard, leaf_id) = self.leaf_at(pages, key, search)?;
         parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(leaf_id).map(|found| found.is_ok())
@@ -333,13 +333,14 @@ impl Tree {
         Ok((guard, leaf))
     }
 
-    /// Has the processor fetch where keys are, as far as that is in memory, and tells where they are in `found`, as many as
-    /// there are keys; none where that is not known. A hint: what is damaged, missing or changed meanwhile is left to
-    /// those who read the keys.
+    /// Prefetches the nodes that lead to keys, as far as they are in memory, and notes the leaf of each key in
+    /// `found`, which has as many elements as there are keys; none where it is not known. A hint: damaged, missing or
+    /// meanwhile changed pages are left to the calls that read the keys.
     ///
-    /// All go down together, a level at a time, so that what one search waits for is fetched while others do (group
-    /// prefetching; Chen, Ailamaki, Gibbons and Mowry 2004: "Improving Hash Join Performance through Prefetching"). There
-    /// is no lock coupling, since a page tells nothing once anything was split or merged; and no latch is waited for.
+    /// All searches go down together, a level at a time, so that the nodes for one are fetched while the others go on
+    /// (group prefetching; Chen, Ailamaki, Gibbons and Mowry 2004: "Improving Hash Join Performance through
+    /// Prefetching"). There is no lock coupling, since a page tells nothing once anything was split or merged; and no
+    /// latch is waited for.
     pub fn prefetch<P: PageRead>(&self, pages: &P, keys: &[impl AsRef<[u8]>], found: &mut [Option<Place>]) {
         let Some(restructured) = pages.restructured() else { return };
         let searches = found.iter_mut().zip(keys);
@@ -352,7 +353,8 @@ impl Tree {
             // Neighbours are often on one page.
             ids.dedup();
             pages.try_read_all(&ids, &mut guards);
-            // Behind the latches: who has changed what one of the pages covers has counted it before he let go of it.
+            // Behind the latches: a thread that changes the range of one of the pages counts that before it releases
+            // the latch.
             if pages.restructured() != Some(restructured) {
                 return;
             }
@@ -667,7 +669,7 @@ impl Tree {
 }
 
 impl LeafView {
-    /// How many entries the leaf has.
+    /// Number of entries of the leaf.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -1,8 +1,8 @@
 //! Large values, in chains of overflow pages.
 //!
-//! A chain belongs to one entry of one leaf and never changes: it is written before the entry points to it, and
-//! freed when no entry does any more. So whoever holds the leaf's latch may follow it, one page at a time, and
-//! latches of overflow pages are waited for by nobody who could stand in the way of their holder.
+//! A chain belongs to one entry of one leaf and never changes: it is written before the entry points to it, and freed
+//! when no entry does any more. So a thread that holds the leaf's latch may follow it, one page at a time. No thread
+//! that waits for the latch of an overflow page can block the holder of that latch.
 //!
 //! The layout is in [`layout`](super::layout). Each part says how many bytes are still to come, so a damaged chain
 //! ends where it stops to fit.

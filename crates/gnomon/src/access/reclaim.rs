@@ -15,8 +15,8 @@ use crate::{
 
 impl Tree {
     /// Frees about `budget_pages` pages of the tree, beginning with the greatest keys; more by at most the tree's
-    /// height. True when everything is freed, the root too, and the tree no longer exists. Nobody else may use the
-    /// tree meanwhile.
+    /// height. Returns true when everything is freed, the root too, and the tree no longer exists. No other thread
+    /// may use the tree meanwhile.
     pub fn reclaim<P: PageWrite>(&self, pages: &P, budget_pages: usize) -> Result<bool> {
         let root = pages.write(self.root)?;
         let mut budget = budget_pages;

@@ -119,8 +119,8 @@ pub(super) fn rebalance<P: PageWrite>(pages: &P, root: PageId, key: &[u8]) -> Re
             (node, level) = (child, child_level);
             continue;
         }
-        // Left before right: if the neighbour is on the left, the child has to be released. Nobody can reach it past
-        // its parent, but who was there already may change it yet.
+        // Left before right: if the neighbour is on the left, the child has to be released. No thread can reach it
+        // past its parent, but one that was there already may still change it.
         drop(child);
         let left_index = if index + 1 < count { index } else { index - 1 };
         let (left_id, right_id) =

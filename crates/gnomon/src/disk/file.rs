@@ -43,11 +43,11 @@ use std::{
 /// A link is not followed, and nothing is waited for: what is no regular file is refused.
 const FILE_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// How much is written at once where zeros are written, in bytes.
+/// Bytes written at once where zeros are written.
 const ZEROS_BYTES: usize = 64 << 10;
-/// Up to so many bytes are written past the page cache: they are copied to where they are aligned.
+/// Writes of up to so many bytes bypass the page cache: they are copied to where they are aligned.
 const DIRECT_BYTES_MAX: usize = 256 << 10;
-/// What memory is aligned to that is written past the page cache: more than any disk asks for.
+/// Alignment of memory that is written past the page cache, in bytes: more than any disk asks for.
 const DIRECT_ALIGNMENT: usize = 4096;
 
 /// A directory of files, locked.
@@ -68,9 +68,9 @@ struct OpenFile {
     directory: Arc<Directory>,
     /// Held shared by writes, which may grow the file, and exclusively while its end must stay where it is.
     end: RwLock<()>,
-    /// How many changes of it have returned, but for those past the page cache.
+    /// Number of changes of it that have returned, but for those past the page cache.
     changes: AtomicU64,
-    /// How many of these are durable.
+    /// Number of these that are durable.
     changes_synced: AtomicU64,
     direct: Option<Direct>,
 }
@@ -129,8 +129,8 @@ impl FileDisk {
         Ok(FileDisk { directory: Arc::new(Directory { fd, path: path.into(), read_only: false }) })
     }
 
-    /// Opens the directory `path` for reading, beside others who read and nobody who writes. Every call that would
-    /// change something fails.
+    /// Opens the directory `path` for reading. Other readers may have it open at the same time, a writer may not.
+    /// Every call that would change something fails.
     ///
     /// Errors: as [`FileDisk::open`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<FileDisk> {
@@ -162,7 +162,7 @@ fn create_directory(path: &Path) -> rustix::io::Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) => Path::new("."),
-        // The root is its own parent, and nobody made it just now.
+        // The root is its own parent, and was not made just now.
         None => return Ok(()),
     };
     // One that existed may come from an attempt that a crash cut short just here. A parent that we may not read
@@ -234,7 +234,7 @@ fn not_opened(directory: &Directory, name: &str, error: Errno) -> io::Error {
     }
 }
 
-/// What a failure to open a directory means to its user.
+/// Returns the error that explains to the user why a directory was not opened.
 fn explain(path: &Path, error: Errno) -> Error {
     let path = path.display().to_string();
     let detail = match error {

@@ -31,7 +31,7 @@ use std::io;
 /// The smallest unit that a disk writes whole, in bytes.
 pub const SECTOR_BYTES: usize = 512;
 
-/// A directory of named files, held exclusively by whoever opened it.
+/// A directory of named files. A [`FileDisk`] holds it exclusively, or with other readers if it was opened read-only.
 pub trait Disk: Send + Sync {
     /// Opens a file for reading and writing. With `create`, makes an empty one if there is none, and durably in either
     /// case: the name itself survives a crash once this returned. Absent is [`io::ErrorKind::NotFound`].
@@ -41,7 +41,7 @@ pub trait Disk: Send + Sync {
     /// Gives a file another name, durably, in place of the file that had it. A crash meanwhile leaves either the old
     /// names or the new ones. Absent is [`io::ErrorKind::NotFound`].
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file, durably. Absent is [`io::ErrorKind::NotFound`]. Who has it open goes on with it, unnamed.
+    /// Removes a file, durably. Absent is [`io::ErrorKind::NotFound`]. Open handles go on working with it, unnamed.
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
@@ -60,7 +60,7 @@ pub trait File: Send + Sync {
     }
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether the file has no bytes.
+    /// Returns true if the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }

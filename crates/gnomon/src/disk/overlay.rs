@@ -22,7 +22,7 @@ struct OverlayFile {
 
 struct State {
     len: u64,
-    /// So many bytes of the file beneath count.
+    /// Bytes of the file beneath that count.
     beneath_len: u64,
     /// Blocks that were written.
     blocks: BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>,

@@ -1,10 +1,10 @@
 //! The disks of a database: a directory on each.
 //!
 //! A database with more than one names their directories in each of them, in the file [`LIST_FILE`]: absolute paths,
-//! one a line, after the word `mirrored` if it is; then the checksum of all that. Whoever moves a directory changes
-//! that line in all of them; the checksums are made anew when the database is opened the next time with all its disks.
-//! The list is written before the database knows a new disk, so it may name directories that are no disk of it; which
-//! are, the database knows.
+//! one a line, after the word `mirrored` if it is; then the checksum of all that. When a directory is moved, its line
+//! must be changed in all of them; the checksums are made anew when the database is opened the next time with all its
+//! disks. The list is written before the database knows a new disk, so it may name directories that are no disk of
+//! it; the database itself knows which are.
 
 use std::path::{Path, PathBuf};
 
@@ -48,9 +48,9 @@ struct List {
 }
 
 impl DiskSet {
-    /// The disks of the database in the directory `path`, which may be any of its directories, for nobody else to open
-    /// meanwhile. Where there is no database yet, `further` directories are those of its other disks, and with `create`
-    /// all are made; of one that is there they may be named again.
+    /// Opens the disks of the database in the directory `path`, which may be any of its directories, exclusively.
+    /// Where there is no database yet, `further` are the directories of its other disks, and with `create` all are
+    /// made. For a database that exists they may be named again.
     ///
     /// # Errors
     /// As [`FileDisk::open`] for `path`; [`Error::InUse`] for any; [`Error::BadOption`] if `further` are named of a
@@ -267,7 +267,7 @@ impl DiskSet {
         &self.missing
     }
 
-    /// Whether a database that is made on them is to be mirrored.
+    /// True if a database that is made on them is to be mirrored.
     pub fn is_mirrored(&self) -> bool {
         self.mirrored
     }
@@ -303,7 +303,7 @@ impl<D: Disk + Clone + 'static> From<&D> for DiskSet {
     }
 }
 
-/// Whether two paths lead to the same directory.
+/// True if two paths lead to the same directory.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
@@ -324,7 +324,7 @@ pub(crate) fn refuse_interrupted_restore(disk: &dyn Disk, path: &Path) -> Result
     })
 }
 
-/// Whether a directory has more than what making a database or adding a disk leaves when it is cut short.
+/// Returns true if a directory has more than the leftovers of a database or disk whose making was cut short.
 fn is_used(disk: &dyn Disk) -> Result<bool> {
     let leftover = |name: &String| LIST_FILES.contains(&name.as_str()) || name == UNFINISHED_FILE;
     Ok(!disk.list()?.iter().all(leftover))
@@ -370,7 +370,7 @@ impl List {
         Some(List { mirrored: lines.into_iter().any(|line| line == MIRRORED), paths })
     }
 
-    /// Whether these are the bytes of a list as it is written.
+    /// True if these are the bytes of a list as it is written.
     fn is_whole(bytes: &[u8]) -> bool {
         let written = List::parse(bytes).and_then(|list| list.text().ok());
         written.is_some_and(|written| written.as_bytes() == bytes)

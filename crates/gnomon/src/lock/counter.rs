@@ -1,4 +1,4 @@
-//! Counts what those who lock one kind of things wait for.
+//! Counts the requests and the waits for one kind of locks.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use crate::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// What was waited for at one level of transactions.
+/// Lock requests and lock waits at one level of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelWaits {
-    /// Locks that were asked for.
+    /// Number of locks that were asked for.
     pub requests: u64,
-    /// Those that were waited for.
+    /// Number of those that were waited for.
     pub waits: u64,
-    /// How long, all of them together.
+    /// Time of all waits together.
     pub time: Duration,
-    /// Waits that ended by a deadlock.
+    /// Number of waits that ended by a deadlock.
     pub deadlocks: u64,
 }
 
@@ -54,7 +54,7 @@ impl WaitCounter {
         owner.try_lock(name, mode)
     }
 
-    /// Locks what could not be locked without waiting.
+    /// Locks after [`WaitCounter::try_lock`] has failed; waits if it must.
     pub fn wait(
         &self,
         owner: &mut LockOwner,
@@ -74,7 +74,7 @@ impl WaitCounter {
         locked
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn read(&self) -> LevelWaits {
         LevelWaits {
             requests: self.requests.load(Ordering::Relaxed),

@@ -12,18 +12,18 @@ use super::{
 };
 use crate::{TxnId, sync::Mutex};
 
-/// Where an owner waits, or has waited: the queue says whether it still does.
+/// The place where an owner waits, or has waited: the queue says if it still does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
     pub(super) slot: u32,
-    /// Which of its owner's waits it is.
+    /// Number of the wait among its owner's waits.
     pub(super) number: u64,
-    /// What is lost if the owner is rolled back.
+    /// Cost of rolling the owner back: the locks that it holds, plus its own weight.
     pub(super) weight: u64,
 }
 
-/// Which owner of a deadlock is its victim. The rule of the request that completes the deadlock counts.
+/// The rule that chooses the victim of a deadlock. The rule of the request that completes the deadlock counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Victim {
     /// The one with the least to lose (locks held, plus its own weight); among equals the youngest.
@@ -52,7 +52,7 @@ impl LockManager {
             if !self.waits_for_itself(&places, txn) {
                 break false;
             }
-            // Who is only ahead of another one in a queue is spared if the deadlock is without it.
+            // An owner that is only ahead of another one in a queue is spared if there is a cycle of holders.
             let cycle = self.find_cycle(&places, txn, true).or_else(|| self.find_cycle(&places, txn, false));
             let Some(victim) = cycle.and_then(|cycle| rule.choose(&cycle, &places)) else {
                 break false;
@@ -79,7 +79,7 @@ impl LockManager {
         self.detector().places.lock().remove(&txn);
     }
 
-    /// Whether `start` waits for itself. Visits each queue as a whole; most calls end after one, because the
+    /// True if `start` waits for itself. Visits each queue as a whole; most calls end after one, because the
     /// holders found there run.
     fn waits_for_itself(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> bool {
         let mut found = false;

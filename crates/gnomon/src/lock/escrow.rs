@@ -1,4 +1,4 @@
-//! Escrow: who may change a bounded quantity beside others who change it and have not committed (O'Neil 1986: The
+//! Escrow: several transactions change a bounded quantity at the same time, before they commit (O'Neil 1986: The
 //! Escrow Transactional Method).
 //!
 //! Plain data without synchronisation, time or queues; a lock head has one for each quantity under its name. An account
@@ -11,7 +11,7 @@
 //! 1. A claim is granted only if its condition holds whatever others that hold something do, and goes on to hold
 //!    until its owner ends: later claims of others are granted only if they leave every promise true.
 //! 2. It is refused only if its condition cannot hold whatever they do.
-//! 3. Otherwise it waits, and is decided again whenever somebody ends or goes back.
+//! 3. Otherwise it waits, and is decided again whenever another owner ends or goes back.
 //!
 //! An owner that did less than it claimed may settle for that before it ends.
 //!
@@ -21,17 +21,17 @@ use smallvec::SmallVec;
 
 use crate::TxnId;
 
-/// Of room for more quantities than this, nothing is kept for whoever locks the key next.
+/// A list of accounts with room for more quantities than this is freed with the lock; a smaller one is reused.
 const SPARE_MAX: usize = 4;
 
-/// What a request wants of one quantity: to change it by `delta`, if it is within `min..=max` afterwards. With a delta
-/// of zero it is a condition. Values count what the owner has changed itself.
+/// A request for one quantity: to change it by `delta`, if it is within `min..=max` afterwards. With a delta of zero it
+/// is a condition. Values include the owner's own changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Which of the quantities under the lock's name.
+    /// Number of the quantity under the lock's name.
     pub quantity: u32,
-    /// The committed value, as it is known once the lock is held; it counts if nobody who holds the lock has claimed
-    /// of the quantity before.
+    /// The committed value, as it is known once the lock is held. It is used at the first claim of the quantity since
+    /// the lock was free.
     pub value: i128,
     /// The change.
     pub delta: i128,
@@ -41,7 +41,7 @@ pub struct Claim {
     pub max: i128,
 }
 
-/// What becomes of a request now.
+/// The decision on a request now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is granted; the holds from before, for going back.
@@ -81,10 +81,10 @@ impl Hold {
     }
 }
 
-/// A hold that is shown to people.
+/// A hold as views of locks show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// Which of the quantities under the lock's name.
+    /// Number of the quantity under the lock's name.
     pub quantity: u32,
     /// The committed value.
     pub value: i128,
@@ -98,7 +98,7 @@ pub struct Pending {
 struct Account {
     quantity: u32,
     value: i128,
-    /// Of most names that are locked there is one owner.
+    /// Most names that are locked have one owner.
     holds: SmallVec<[Hold; 1]>,
 }
 
@@ -124,7 +124,8 @@ impl Account {
         })
     }
 
-    /// [`Escrow::leaves_room`], of one claim: `delta` is the change of it and of the claims before it, `total` that of all.
+    /// [`Escrow::leaves_room`], of one claim: `delta` is the change of it and of the claims before it, `total` that
+    /// of all.
     fn leaves_room(&self, txn: TxnId, claim: &Claim, delta: i128, total: i128) -> bool {
         let (low, high) = self.without(txn);
         if self.holds.iter().all(|hold| hold.txn == txn)
@@ -139,10 +140,10 @@ impl Account {
             && again(high).saturating_add(total.max(0)) <= claim.max
     }
 
-    /// What becomes of a claim of an owner who has `own`, and what it has if that is granted.
+    /// Decides a claim of an owner that has `own`. Returns its new hold if the claim is granted.
     fn decide(&self, own: Hold, claim: &Claim) -> Result<Hold, Decided> {
         let (low, high) = self.without(own.txn);
-        // A net that no number can hold is nobody's.
+        // A net that overflows can be no owner's.
         let Some(net) = own.net.checked_add(claim.delta) else { return Err(Decided::Refused) };
         if high.saturating_add(net) < claim.min || low.saturating_add(net) > claim.max {
             return Err(Decided::Refused);
@@ -170,7 +171,7 @@ impl Account {
         Ok(hold)
     }
 
-    /// Each promise is true whatever others do.
+    /// Checks, in debug builds, that each promise is true whatever others do.
     fn check(&self) {
         if cfg!(debug_assertions) {
             for hold in &self.holds {
@@ -194,9 +195,9 @@ pub(super) struct Escrow {
 }
 
 impl Escrow {
-    /// True if claims would leave enough for all owners that hold something, and for their own, to claim once more what they
-    /// have. Otherwise owners that each have something could come to wait for what is left, which is the others'. Claims
-    /// that are refused leave what there is.
+    /// True if claims would leave enough for all owners that hold something, and for their own, to claim once more
+    /// what they have. Otherwise owners that each have something could come to wait for what is left, which is the
+    /// others'. Claims that are refused leave what there is.
     pub(super) fn leaves_room(&self, txn: TxnId, claims: &[Claim]) -> bool {
         let sum = |of: &[Claim], quantity: u32| {
             let deltas = of.iter().filter(|claim| claim.quantity == quantity).map(|claim| claim.delta);
@@ -238,8 +239,9 @@ impl Escrow {
         Verdict::Granted(replaced.into())
     }
 
-    /// Has what made a claim impossible stay so until the owner ends: it has told somebody of it. Returns what is to
-    /// be set back when it goes back. To be called under the same hold of the mutex as the request that was refused.
+    /// Keeps a refused claim impossible until the owner ends, since the owner has reported the refusal. Returns the
+    /// hold to restore when it goes back. Must be called under the same hold of the mutex as the request that was
+    /// refused.
     pub(super) fn promise_refusal(&mut self, txn: TxnId, claims: &[Claim], refused: usize) -> Replaced {
         let Some(claim) = claims.get(refused) else { return Replaced::default() };
         // The claims before it were met and are undone: their changes do not count, and the refused one's condition is
@@ -262,7 +264,7 @@ impl Escrow {
         Box::new([(claim.quantity, before)])
     }
 
-    /// Puts holds back. With `promises`, what was promised since stays so.
+    /// Puts holds back. With `promises`, promises made since stay.
     pub(super) fn restore(&mut self, txn: TxnId, replaced: &[(u32, Option<Hold>)], promises: bool) {
         for (quantity, before) in replaced {
             let Some(account) = self.accounts.iter_mut().find(|account| account.quantity == *quantity) else {
@@ -277,7 +279,7 @@ impl Escrow {
         }
     }
 
-    /// Forgets everything: nobody holds the lock any more.
+    /// Forgets everything: the lock has no holder any more.
     pub(super) fn clear(&mut self) {
         if self.accounts.capacity() > SPARE_MAX {
             self.accounts = Vec::new();
@@ -299,8 +301,8 @@ impl Escrow {
         }
     }
 
-    /// Has an owner's changes come to `net` in the end, within what it claimed: others were promised no more. It may be
-    /// less than that where nobody was promised that there is anything left.
+    /// Sets the final net of an owner's changes to `net`, within the range that it claimed: promises to others count on
+    /// it. The net may be below that range if no other owner was promised a least value.
     pub(super) fn settle(&mut self, txn: TxnId, quantity: u32, net: i128) {
         let account = self.accounts.iter_mut().find(|account| account.quantity == quantity);
         let Some(account) = account else { return };
@@ -312,25 +314,25 @@ impl Escrow {
         account.check();
     }
 
-    /// Whether an owner holds something.
+    /// True if an owner holds something of any quantity.
     pub(super) fn holds(&self, txn: TxnId) -> bool {
         self.accounts.iter().any(|account| account.hold(txn).is_some())
     }
 
-    /// What an owner holds, by quantity.
+    /// Returns the holds of an owner, by quantity.
     pub(super) fn held(&self, txn: TxnId) -> Vec<(u32, Hold)> {
         let of = |account: &Account| Some((account.quantity, account.hold(txn)?));
         self.accounts.iter().filter_map(of).collect()
     }
 
-    /// Takes up what an owner held in an earlier run. `value` is what is committed now.
+    /// Takes up an owner's hold from an earlier run. `value` is the committed value now.
     pub(super) fn take_up(&mut self, quantity: u32, value: i128, hold: Hold) {
         let at = self.account(quantity, value);
         self.accounts[at].set(hold.txn, Some(hold));
         self.accounts[at].check();
     }
 
-    /// Whose end may decide claims: everybody else who holds something of their quantities.
+    /// Returns the owners whose end may decide claims: all others that hold something of their quantities.
     pub(super) fn blockers<'a>(
         &'a self,
         txn: TxnId,
@@ -341,7 +343,7 @@ impl Escrow {
         holds.map(|hold| hold.txn).filter(move |other| *other != txn)
     }
 
-    /// What an owner holds, to be shown.
+    /// Returns the holds of an owner as views of locks show them.
     pub(super) fn pending(&self, txn: TxnId) -> Vec<Pending> {
         let of = |account: &Account| {
             let Hold { low, high, .. } = account.hold(txn)?;
@@ -359,7 +361,7 @@ impl Escrow {
     }
 }
 
-/// The first claim that is not met by the value that it was made of, and by the changes of those before it.
+/// Returns the first claim that its own value, with the changes of the claims before it, does not meet.
 pub(crate) fn first_refused(claims: &[Claim]) -> Option<usize> {
     let mut deltas: Vec<(u32, i128)> = Vec::new();
     claims.iter().position(|claim| {
@@ -374,7 +376,7 @@ pub(crate) fn first_refused(claims: &[Claim]) -> Option<usize> {
     })
 }
 
-/// Whether two transactions are both granted what they claim, one after the other, and nobody else claims anything.
+/// True if two transactions are both granted their claims, one after the other, with no claims of others.
 pub(crate) fn claims_of_two(first: (TxnId, &[Claim]), second: (TxnId, &[Claim])) -> bool {
     let mut escrow = Escrow::default();
     [first, second]

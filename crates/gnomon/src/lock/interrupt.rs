@@ -12,7 +12,7 @@ use crate::{
 /// Why a waiting or scanning transaction was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptReason {
-    /// Somebody asked for it.
+    /// A cancel was requested.
     Cancel,
     /// Its time ran out.
     Timeout,
@@ -20,11 +20,11 @@ pub enum InterruptReason {
     Shutdown,
 }
 
-/// Ends a transaction's waits and scans from another thread. Shared by whoever runs the transaction and whoever
-/// may interrupt it; stays raised until it is cleared.
+/// Ends a transaction's waits and scans from another thread. Shared by the thread that runs the transaction and those
+/// that may interrupt it; stays raised until it is cleared.
 #[derive(Debug, Default)]
 pub struct Interrupt {
-    /// Zero, or the reason's [`code`]. Written under `sleepers`, so that nobody goes to sleep on a raised one.
+    /// Zero, or the reason's [`code`]. Written under `sleepers`, so that no thread goes to sleep on a raised one.
     raised: AtomicU8,
     sleepers: Mutex<Vec<Arc<Parking>>>,
 }
@@ -63,7 +63,8 @@ impl Interrupt {
         }
     }
 
-    /// Has `sleeper` poked when the interrupt is raised, until the guard is dropped. Fails if it is raised now.
+    /// Registers `sleeper` to be poked when the interrupt is raised, until the guard is dropped. Fails if it is
+    /// raised now.
     pub(super) fn watch<'a>(&'a self, sleeper: &'a Arc<Parking>) -> Result<Watch<'a>> {
         let mut sleepers = self.sleepers.lock();
         self.check()?;

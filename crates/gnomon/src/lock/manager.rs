@@ -1,4 +1,4 @@
-//! The lock manager and its owners: what the other modules of this folder are put together to.
+//! The lock manager and its owners, which join the other modules of this folder.
 
 use std::{collections::HashSet, fmt, time::Duration};
 
@@ -23,32 +23,33 @@ mod release;
 
 /// Shards, a power of two: enough that two threads seldom want the same.
 const SHARDS_BITS: u32 = 6;
-/// Room for so many steps is made at once: for what short transactions do.
+/// Number of steps that a new log has room for: enough for short transactions.
 const LOG_SPARE: usize = 16;
 /// A slot that no lock has, in an owner's log: the lock was released before the others.
 const RELEASED: u32 = u32::MAX;
 /// A shard that there is not, in an owner's log: the slot is the number of a weak lock.
 const WEAK: u16 = u16::MAX;
 
-/// What a lock table is made of.
+/// The definition of a lock table.
 #[derive(Clone, Copy, Debug)]
 pub struct LockTable {
-    /// What people call it.
+    /// The table's name, as views of locks show it.
     pub name: &'static str,
     /// The modes of its locks.
     pub modes: Modes,
-    /// Whether whom a lock was handed over to in his sleep cannot be overtaken.
+    /// True if a waiter that was granted the lock in its sleep cannot be overtaken.
     in_order: bool,
     by_thread: bool,
 }
 
 impl LockTable {
-    /// A table of locks that are held for short: who runs may overtake who sleeps still, which many do.
+    /// Makes a table of locks that are held for short: a running thread may overtake a waiter that was granted the lock
+    /// and still sleeps.
     pub const fn new(name: &'static str, modes: Modes) -> LockTable {
         LockTable { name, modes, in_order: false, by_thread: false }
     }
 
-    /// The same, but whoever asked first has the lock first: it is held for so long that waking up is short beside it.
+    /// The same, but requests are granted in their order: a lock is held for so long that waking up is short beside it.
     #[must_use]
     pub const fn in_order(self) -> LockTable {
         LockTable { in_order: true, ..self }
@@ -89,15 +90,15 @@ pub struct LockManager {
 pub(super) enum Planted {
     /// A sleeper can miss its wake-up.
     LosesWakeups,
-    /// Nobody looks for deadlocks.
+    /// No request looks for deadlocks.
     IgnoresDeadlocks,
-    /// Who asks for a strong mode overlooks who holds weak ones.
+    /// A request for a strong mode overlooks the holders of weak ones.
     OverlooksWeak,
-    /// Who asks for a weak mode overlooks that somebody has asked for a strong one.
+    /// A request for a weak mode overlooks that an owner has asked for a strong one.
     OverlooksContenders,
 }
 
-/// How long and under whose eyes a request waits.
+/// The limits of a request's wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitOptions<'a> {
     /// The longest wait, after which the request fails with [`Error::LockTimeout`]; none waits for ever.
@@ -106,7 +107,7 @@ pub struct WaitOptions<'a> {
     pub interrupt: Option<&'a Interrupt>,
     /// Fails with [`Error::LockTimeout`] instead of waiting.
     pub nowait: bool,
-    /// How long a request waits before it looks for a deadlock: not at all is at once.
+    /// Time that a request waits before it looks for a deadlock; zero looks at once.
     pub deadlock_after: Duration,
 }
 
@@ -131,13 +132,12 @@ impl WaitOptions<'_> {
     }
 }
 
-/// How often requests waited, and how long all of them together, since the manager was made. A wait under way does not
-/// count yet.
+/// Waits of requests since the manager was made. A wait under way does not count yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockWaits {
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long.
+    /// Time of all waits together.
     pub time: Duration,
 }
 
@@ -150,15 +150,15 @@ pub struct LockInfo {
     pub space: u64,
     /// The part of the space: empty for the whole, an escaped key, or `<end>`.
     pub part: String,
-    /// Who holds or awaits it.
+    /// The transaction that holds or awaits it.
     pub txn: TxnId,
     /// The mode that is held, or that will be when the wait is over.
     pub mode: &'static str,
-    /// Since when the owner waits, by the manager's clock; none if it holds the lock.
+    /// Begin of the owner's wait, by the manager's clock; none if it holds the lock.
     pub waiting_since: Option<Duration>,
-    /// What it holds of quantities under the name.
+    /// The transaction's holds of quantities under the name.
     pub pending: Vec<Pending>,
-    /// What it claims of them and waits for.
+    /// The claims of quantities that it waits for.
     pub claims: Vec<Claim>,
 }
 
@@ -270,13 +270,13 @@ impl LockManager {
             txn,
             mode: table.modes.name(mode),
             waiting_since: waiter.map(|w| w.since),
-            // Who holds it alone claims nothing: what it changes is not among what is pending.
+            // A holder that excludes its like needs no claims: its changes are not pending.
             pending: if table.modes.admits(mode, mode) { pending } else { Vec::new() },
             claims: waiter.and_then(|w| w.claims.as_ref()).map_or_else(Vec::new, |c| c.claims.to_vec()),
         }
     }
 
-    /// What was waited for locks.
+    /// Returns the number and time of waits for locks.
     pub fn waits(&self) -> LockWaits {
         LockWaits {
             count: self.waits.load(Ordering::Relaxed),
@@ -323,7 +323,7 @@ impl fmt::Debug for LockManager {
     }
 }
 
-/// What a transaction holds. Dropped, it releases everything.
+/// The locks of a transaction. Dropping it releases all of them.
 ///
 /// After [`Error::Deadlock`] the owner still holds what it held: the transaction is rolled back first.
 #[derive(Debug)]
@@ -335,7 +335,7 @@ pub struct LockOwner {
     held_count: u64,
     /// Locks that are not in the log, since they stay whatever is gone back to: see [`LockOwner::keep`].
     kept: Vec<(u16, u32)>,
-    /// Those that may be in a list of its thread's: in the log they are of the shard [`WEAK`].
+    /// Locks that may be in a list of its thread's: in the log they are of the shard [`WEAK`].
     weak: OwnLocks,
     /// No mark that is still of use is beyond this place of the log.
     mark_max: usize,
@@ -347,14 +347,14 @@ pub struct LockOwner {
 /// The waits of an owner.
 #[derive(Debug, Default)]
 struct Waits {
-    /// How many there were.
+    /// Number of waits so far.
     count: u64,
     /// Made when the owner first blocks.
     parking: Option<Arc<Parking>>,
 }
 
 impl Waits {
-    /// A request of the owner's that is about to wait.
+    /// Makes the queue entry of a request that is about to wait.
     fn begin(
         &mut self,
         manager: &LockManager,
@@ -371,7 +371,7 @@ impl Waits {
     }
 }
 
-/// One step of a [`LockOwner`]: what it held of a lock before.
+/// One step of a [`LockOwner`], with the state of its lock before.
 #[derive(Debug)]
 struct Acquired {
     slot: u32,
@@ -379,7 +379,7 @@ struct Acquired {
     before: Before,
 }
 
-/// What an owner held of a lock before a step.
+/// The state of an owner's lock before a step.
 #[derive(Debug)]
 enum Before {
     /// The lock in a mode, or not at all.
@@ -389,7 +389,7 @@ enum Before {
 }
 
 impl Acquired {
-    /// Whether the step took the lock.
+    /// True if the step took the lock, which the owner did not hold before.
     fn is_first(&self) -> bool {
         matches!(self.before, Before::Mode(None))
     }
@@ -399,7 +399,7 @@ impl Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(usize);
 
-/// What became of a request at once.
+/// The immediate result of a request.
 #[derive(Debug)]
 pub(super) enum Requested {
     Granted,
@@ -421,7 +421,7 @@ pub(super) struct Wait {
 enum WaitKind {
     /// For a lock that is held in a mode, or not yet.
     Lock(Option<Mode>),
-    /// For a lock that nobody can hold.
+    /// For a lock in a mode that cannot be held.
     Instant,
     /// For claims under a lock that is held.
     Claims,
@@ -433,12 +433,12 @@ impl LockOwner {
         self.txn
     }
 
-    /// How many locks it holds.
+    /// Returns the number of locks that it holds.
     pub fn held_count(&self) -> u64 {
         self.held_count
     }
 
-    /// Which owner is the victim of a deadlock that a request of this one completes.
+    /// Sets the rule that chooses the victim of a deadlock that a request of this owner completes.
     pub fn set_victim(&mut self, victim: Victim) {
         self.victim = victim;
     }
@@ -491,8 +491,9 @@ impl LockOwner {
         }
     }
 
-    /// Claims as [`claim`](LockOwner::claim) does, but for none instead of waiting, or if too little would be left for
-    /// others and this owner to do once more what they have done: those that want more then would wait for each other.
+    /// Claims as [`claim`](LockOwner::claim) does, but returns none instead of waiting. Returns none also if too little
+    /// would be left for others and this owner to do once more what they have done: those that want more then would
+    /// wait for each other.
     ///
     /// # Panics
     /// If the owner does not hold the lock.
@@ -516,19 +517,19 @@ impl LockOwner {
         Some(refused)
     }
 
-    /// Locks as [`lock`](LockOwner::lock) does, but false instead of waiting.
+    /// Locks as [`lock`](LockOwner::lock) does, but returns false instead of waiting.
     pub fn try_lock(&mut self, name: LockName<'_>, mode: Mode) -> bool {
         matches!(self.request(&name, mode, Patience::None), Ok(Requested::Granted))
     }
 
-    /// What the owner holds of quantities under a lock.
+    /// Returns the owner's holds of quantities under a lock.
     pub(crate) fn claimed(&self, name: LockName<'_>) -> Vec<(u32, Hold)> {
         let hash = name.hash();
         let shard = self.manager.shard(shard_index(hash)).lock();
         shard.held(&name, hash, self.txn).map_or_else(Vec::new, |(slot, _)| shard.claimed(slot, self.txn))
     }
 
-    /// Has the changes of a quantity, of which it holds something, come to `net` in the end: it commits next.
+    /// Sets the final net of its changes of a quantity, of which it holds something, to `net`: it commits next.
     pub(crate) fn settle(&mut self, name: LockName<'_>, quantity: u32, net: i128) {
         let hash = name.hash();
         let mut shard = self.manager.shard(shard_index(hash)).lock();
@@ -537,7 +538,7 @@ impl LockOwner {
         }
     }
 
-    /// Takes up what it held of a quantity in an earlier run, under a lock that it holds. `value` is what is committed
+    /// Takes up its hold of a quantity from an earlier run, under a lock that it holds. `value` is the committed value
     /// now.
     pub(crate) fn take_up(&mut self, name: LockName<'_>, quantity: u32, value: i128, hold: Hold) {
         let hash = name.hash();
@@ -579,8 +580,8 @@ impl LockOwner {
         }
     }
 
-    /// Has all that it holds be in shards, and whatever it locks until it ends: who holds locks for long would fill the
-    /// lists of others.
+    /// Moves its weak locks to shards, and uses only shards until it ends: an owner that holds locks for long would
+    /// fill the lists of others.
     pub(crate) fn leave_lists(&mut self) {
         let (manager, txn) = (&*self.manager, self.txn);
         if self.weak.shards_only {
@@ -643,7 +644,8 @@ impl LockOwner {
         self.waiting(place, kind, patience)
     }
 
-    /// Locks a space in a weak mode, unless it is a matter for shards: there is all that the owner holds, then.
+    /// Locks a space in a weak mode, unless that needs a shard: then all that the owner holds is in shards. Returns
+    /// true if it has locked.
     fn request_weak(&mut self, space: Space, mode: Mode) -> bool {
         let (manager, txn) = (&*self.manager, self.txn);
         let modes = manager.modes(space.name().table);
@@ -703,12 +705,12 @@ impl LockOwner {
         }
     }
 
-    /// Where its request waits.
+    /// Returns the place where its request waits.
     fn place(&self, shard: usize, slot: u32) -> Place {
         Place { shard, slot, number: self.waits.count, weight: self.weight.saturating_add(self.held_count) }
     }
 
-    /// Tells of a request that is in its queue, and looks for a deadlock at once if it is to.
+    /// Registers a request that is in its queue, and looks for a deadlock at once unless it is to do so later.
     fn waiting(&self, place: Place, kind: WaitKind, patience: Patience) -> Result<Requested> {
         if patience == Patience::Later {
             self.manager.register(self.txn, place);
@@ -734,7 +736,7 @@ impl LockOwner {
 
     fn sleep(&mut self, wait: Wait, begun: Duration, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
         let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
-        // When it is still to look for a deadlock.
+        // The time until it looks for a deadlock; none once it has looked.
         let mut deadlock_after = Some(options.deadlock_after).filter(|after| !after.is_zero());
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
@@ -752,7 +754,7 @@ impl LockOwner {
                         }
                     }
                     Wakeup::TimedOut => break Error::LockTimeout,
-                    // One signal may stand for both: it was overtaken, and somebody raised the interrupt.
+                    // One signal may stand for both: the request was overtaken, and the interrupt was raised.
                     Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => match self.fate(&wait) {
                         Fate::Waits => match options.interrupt.map_or(Ok(()), Interrupt::check) {
                             Err(error) => break error,
@@ -767,12 +769,12 @@ impl LockOwner {
         self.ended(&wait, fate).unwrap_or(Err(gave_up))
     }
 
-    /// What has become of a request by now, for its owner, who is awake.
+    /// Returns the state of a request. Its owner asks, and is awake.
     pub(super) fn fate(&self, wait: &Wait) -> Fate {
         self.manager.shard(wait.place.shard).lock().fate(wait.place.slot, self.txn, wait.place.number)
     }
 
-    /// Gives a request up that waits still, and says what has become of it by then.
+    /// Withdraws a request if it still waits, and returns its state before that.
     pub(super) fn give_up(&mut self, wait: &Wait) -> Fate {
         let (manager, place, mut woken) = (&self.manager, &wait.place, Vec::new());
         let mut shard = manager.shard(place.shard).lock();
@@ -785,7 +787,7 @@ impl LockOwner {
         fate
     }
 
-    /// Takes note of how a wait ended; none if it has not.
+    /// Records the end of a wait, and returns its result; none if it has not ended.
     pub(super) fn ended(&mut self, wait: &Wait, fate: Fate) -> Option<Result<Option<Claimed>>> {
         let Wait { place, kind } = wait;
         match (fate, kind) {
@@ -806,7 +808,7 @@ impl LockOwner {
         Some(Ok(None))
     }
 
-    /// How a wait has ended, if it has.
+    /// Returns the outcome of a wait, if it has ended.
     #[cfg(all(test, not(shuttle)))]
     pub(super) fn try_outcome(&self) -> Option<Outcome> {
         self.waits.parking.as_ref()?.try_outcome()

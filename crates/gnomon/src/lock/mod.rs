@@ -1,4 +1,4 @@
-//! Locks: who may do what until the transaction ends.
+//! Locks: they keep other transactions from conflicting work until their owner ends.
 //!
 //! A [`LockManager`] owns several lock tables, each with modes of its own ([`Modes`], given as data), and finds
 //! deadlocks over all of them. It knows nothing of trees, pages or transactions; it is used by both levels.
@@ -8,43 +8,43 @@
 //! - Two owners hold a lock together only in modes of which one admits the other.
 //! - Queues are fair. A new request waits for holders that do not admit it and for earlier waiters that it does
 //!   not get on with (in both directions: it may pass an earlier waiter only if that is delayed by nothing).
-//!   Conversions stand before new requests and mind holders only: a converter that waited for somebody who waits
-//!   for it would be a deadlock by rule. So no request waits for ever behind later ones.
-//! - Whoever releases hands the lock over and wakes exactly those to whom it went. While one of them has not woken up
-//!   yet, a new request of somebody who runs may take the lock before it; then it is at the head of the queue again,
-//!   and after so many times (64) nobody can any more. A hot lock that went from sleeper to sleeper would be held by
-//!   sleepers most of the time (Blasgen, Gray, Mitoma and Price: The Convoy Phenomenon, 1979). In a table of locks that
-//!   are held for long ([`LockTable::in_order`]) nobody overtakes.
+//!   Conversions stand before new requests and wait for holders only: a conversion that waited for a request that
+//!   waits for it would always be a deadlock. So no request waits for ever behind later ones.
+//! - A release hands the lock over and wakes exactly the waiters that got it. Until such a waiter has woken up, a new
+//!   request of a running thread may take the lock before it. The waiter is then at the head of the queue again; after
+//!   64 times it cannot be overtaken any more. A hot lock that went from sleeper to sleeper would be held by sleepers
+//!   most of the time (Blasgen, Gray, Mitoma and Price: The Convoy Phenomenon, 1979). In a table of locks that are held
+//!   for long ([`LockTable::in_order`]) no request overtakes.
 //! - A deadlock is broken as soon as it is complete, in the thread of the request that completes it. The victim
 //!   is the owner of the cycle that holds the fewest locks (plus [`LockOwner::set_weight`]), the youngest among
 //!   equals, whether it is the one that asks or one that sleeps: a cycle of given owners always ends the same way.
-//!   If there is a cycle of owners who all hold what another one wants, no other one counts: who waits ahead of
-//!   somebody in a queue, and holds nothing, is then no victim.
-//!   Who asks may have another rule ([`Victim`]).
+//!   A cycle in which each owner holds a lock that the one before it requests is preferred: an owner that only waits
+//!   ahead of another one in a queue, and holds nothing, is then no victim.
+//!   The owner that asks may have another rule ([`Victim`]).
 //! - A wait ends at once when its [`Interrupt`] is raised. A request that failed, for whatever reason, has left its
 //!   queue, and those behind it were granted if they can be.
 //!
-//! - Who holds a lock in a mode that others hold beside it may claim of the quantities under its name (`escrow.rs`). A
-//!   claim that depends on others waits in the lock's queue, behind claims of the same quantities, unless its owner has
-//!   claimed under that name before: then somebody there may be waiting for him.
+//! - An owner that holds a lock in a mode that others hold beside it may claim of the quantities under its name
+//!   (`escrow.rs`). A claim that depends on others waits in the lock's queue, behind claims of the same quantities,
+//!   unless its owner has claimed under that name before: then one of those ahead may be waiting for this owner.
 //!
 //! Not here: lock escalation, locks that survive a crash, and which names contain which others.
 //!
 //! # How it works
 //!
 //! Names are spread over shards by hash. A shard (`shard.rs`) is plain data under one mutex: lock heads in slots, each
-//! with its holders and its queue. A request that finds nobody in its way takes that mutex once and allocates nothing
+//! with its holders and its queue. A request that is not blocked takes that mutex once and allocates nothing
 //! in the steady state; the owner's log remembers shard and slot, so that a release does not look the name up. A log
 //! entry holds the mode from before, or what was held of quantities, which is all that savepoints need.
 //!
-//! Weak modes of a table [by thread](LockTable::by_thread) do without the shard while nobody asks for a stronger one
-//! (`weak.rs`): they are what every transaction takes of the same few trees.
+//! Weak modes of a table [by thread](LockTable::by_thread) do without the shard while no owner asks for a stronger one
+//! (`weak.rs`): every transaction takes them, on the same few trees.
 //!
 //! A request that is blocked enters the queue under the same hold of the shard's mutex that found it blocked,
-//! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). Whoever takes it out of the queue
-//! owes it an outcome. Only the owner itself (timeout, interrupt), a releaser or a detector do; the mutex of the
-//! shard decides which is first. A request that was granted stands in the head's list of those asleep until its owner,
-//! awake, asks under that mutex what has become of it: only then the owner holds the lock for certain.
+//! registers with the detector, looks for a deadlock, then sleeps (`park.rs`). The thread that takes it out of the
+//! queue owes it an outcome. Only the owner itself (timeout, interrupt), a releaser or a detector does; the mutex of
+//! the shard decides which is first. A request that was granted stands in the head's list of those asleep until its
+//! owner, awake, asks under that mutex what has become of it: only then the owner holds the lock for certain.
 //!
 //! # Why detection misses nothing
 //!
@@ -67,13 +67,13 @@
 //! And why it finds no deadlock where there is none: a registration counts only if the same wait, by its number, is
 //! still in the queue. Registered waits began before the detector's mutex was taken, so all edges of a cycle that was
 //! read at different moments held together: an owner that waits does not release, and does not leave a queue but by an
-//! outcome, a timeout or an interrupt; one that is overtaken waited for nobody, and was in no cycle. If one of the
+//! outcome, a timeout or an interrupt; one that is overtaken did not wait, and was in no cycle. If one of the
 //! latter two comes during the search, a victim may fall that the timeout would have saved; and so may one that waits
-//! with a claim, which counts as waiting for everybody who holds something of its quantities, although the end of one
+//! with a claim, which counts as waiting for all owners that hold something of its quantities, although the end of one
 //! of them might do.
 //!
-//! Weak locks in lists are in nobody's way: who waits for more has emptied the lists before, and none is added while it
-//! counts. So moving one to its shard makes no edge either.
+//! Weak locks in lists block no request: one that waits for more has emptied the lists before, and none is added while
+//! it counts. So moving one to its shard makes no edge either.
 //!
 //! # Order of mutexes
 //!

@@ -3,10 +3,10 @@
 //!
 //! A table's modes are given by two matrices. *Admission* says whether a mode that one owner holds admits a
 //! request of another; it may be one-sided (a held share admits a requested update, a held update admits no
-//! share), and then says so. The *supremum* is what an owner holds who asked for both modes (a conversion, or
+//! share), and then says so. The *supremum* is the mode that an owner holds after it asked for both (a conversion, or
 //! upgrade). [`Modes::new`] refuses matrices that do not fit each other, in a `const` at compile time.
 
-/// How many modes a table can have.
+/// Greatest number of modes of a table.
 pub const MODES_MAX: usize = 32;
 
 /// A mode of some [`Modes`], by its place there.
@@ -53,18 +53,18 @@ impl ModeSet {
     }
 }
 
-/// What [`Modes::new`] makes a set of modes from. Rows and columns are in the order of `names`.
+/// The specification of a set of modes, for [`Modes::new`]. Rows and columns are in the order of `names`.
 #[derive(Clone, Copy, Debug)]
 pub struct ModesSpec<const N: usize> {
-    /// What people call the modes.
+    /// The names of the modes, for display and for [`Modes::by_name`].
     pub names: [&'static str; N],
-    /// `admits[held][requested]`: whether a mode that is held admits a request by another owner.
+    /// `admits[held][requested]`: true if a mode that is held admits a request by another owner.
     pub admits: [[bool; N]; N],
     /// `supremum[a][b]`: the place of the weakest mode that is as strong as both.
     pub supremum: [[usize; N]; N],
     /// The pairs (held, requested) where the first admits the second and not the other way round.
     pub one_sided: &'static [(usize, usize)],
-    /// Modes that nobody may hold: a request waits until it could be granted, and then leaves nothing behind.
+    /// Modes that cannot be held: a request waits until it could be granted, and then leaves nothing behind.
     pub instant: &'static [usize],
     /// Modes that all admit each other and make none but each other: of a table [by
     /// thread](super::LockTable::by_thread), those that most owners ask for and no more.
@@ -146,7 +146,7 @@ impl Modes {
         }
     }
 
-    /// Weak modes are granted without a look at who holds others of them.
+    /// Checks the weak modes, which are granted without a look at the holders of other weak modes.
     const fn check_weak(&self) -> Result<(), &'static str> {
         let mut a = 0;
         while a < self.count {
@@ -273,7 +273,7 @@ impl Modes {
         }
     }
 
-    /// How many modes there are.
+    /// Returns the number of modes.
     pub const fn count(&self) -> usize {
         self.count
     }
@@ -288,22 +288,22 @@ impl Modes {
         self.names[..self.count].iter().position(|&n| n == name).map(Mode::new)
     }
 
-    /// Whether a mode that one owner holds admits another owner's request.
+    /// True if a mode that one owner holds admits another owner's request.
     pub const fn admits(&self, held: Mode, requested: Mode) -> bool {
         self.admitted_by[requested.index()].contains(held)
     }
 
-    /// What an owner holds who asked for both.
+    /// Returns the mode that an owner holds after it asked for both.
     pub const fn supremum(&self, a: Mode, b: Mode) -> Mode {
         self.supremum[a.index()][b.index()]
     }
 
-    /// Whether nobody may hold the mode: requests for it have instant duration.
+    /// True if the mode cannot be held: requests for it have instant duration.
     pub const fn is_instant(&self, mode: Mode) -> bool {
         self.instant.contains(mode)
     }
 
-    /// Whether the mode admits, and is admitted by, whatever most owners ask for.
+    /// True if the mode is weak: it admits, and is admitted by, the modes that most owners ask for.
     pub const fn is_weak(&self, mode: Mode) -> bool {
         self.weak.contains(mode)
     }
@@ -369,12 +369,12 @@ pub mod tree_mode {
     pub const X: Mode = Mode::new(5);
     /// Access: keys will be read at a snapshot, without locks.
     pub const A: Mode = Mode::new(6);
-    /// Escalated: exclusive to all but those who read at a snapshot.
+    /// Escalated: exclusive to all but readers at a snapshot.
     pub const E: Mode = Mode::new(7);
     /// Maintenance: admits intentions, and neither its like nor a lock that keeps writers away (SHARE UPDATE EXCLUSIVE).
     pub const M: Mode = Mode::new(8);
 
-    /// Whether who holds it does not write.
+    /// True if a holder of the mode does not write.
     pub fn only_reads(mode: Mode) -> bool {
         matches!(mode, A | IS | S)
     }
@@ -430,7 +430,7 @@ pub mod key_mode {
     use super::Mode;
     /// Shared.
     pub const S: Mode = Mode::new(0);
-    /// Update: reads now and may write later; one holder at a time, beside those who share already.
+    /// Update: reads now and may write later; one holder at a time, beside earlier shared holders.
     pub const U: Mode = Mode::new(1);
     /// Exclusive.
     pub const X: Mode = Mode::new(2);
@@ -491,11 +491,11 @@ pub const KEY_MODES: Modes = {
 /// The places of [`GAP_MODES`].
 pub mod gap_mode {
     use super::Mode;
-    /// Nobody else inserts into the gap.
+    /// No other owner inserts into the gap.
     pub const SCAN: Mode = Mode::new(0);
     /// The intention to insert a key into the gap; inserters do not mind each other.
     pub const INSERT: Mode = Mode::new(1);
-    /// Both: what an owner holds who scanned a gap and inserts into it.
+    /// Both: held by an owner that scanned a gap and inserts into it.
     pub const SCAN_INSERT: Mode = Mode::new(2);
 }
 

@@ -1,4 +1,4 @@
-//! What locks are on.
+//! The names of locks: table, space and part.
 
 use std::fmt;
 
@@ -26,18 +26,18 @@ pub struct LockName<'a> {
     pub table: TableId,
     /// A number in which the parts are unique: a tree, a file.
     pub space: u64,
-    /// What of it.
+    /// The part of the space.
     pub part: Part<'a>,
 }
 
-/// What of a space is locked.
+/// The part of a space that a lock is on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part<'a> {
     /// All of it.
     Whole,
-    /// A key of it, or the gap before the key, or whatever else bytes name.
+    /// A key of it, the gap before the key, or another part that bytes name.
     Key(&'a [u8]),
-    /// What is after the last key.
+    /// The range after the last key.
     End,
 }
 
@@ -52,13 +52,13 @@ impl<'a> LockName<'a> {
         LockName { table, space, part: Part::Key(key) }
     }
 
-    /// What is after the last key of a space.
+    /// The range after the last key of a space.
     pub const fn end(table: TableId, space: u64) -> Self {
         LockName { table, space, part: Part::End }
     }
 
-    /// Folded multiplication over words of eight bytes, as in wyhash: not against an adversary, who would gain
-    /// long chains in a shard and nothing else.
+    /// Returns a hash by folded multiplication over words of eight bytes, as in wyhash. It does not resist chosen
+    /// names: these cause long chains in a shard and nothing else.
     pub(super) fn hash(&self) -> u64 {
         let (kind, key) = match self.part {
             Part::Whole => (0, &[][..]),

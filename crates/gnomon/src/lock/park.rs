@@ -1,27 +1,27 @@
-//! Where one owner sleeps while its request waits.
+//! The place where one owner sleeps while its request waits.
 //!
-//! Whoever takes a request out of its queue owes its owner an [`Outcome`]. [`Outcome::Victim`] comes once, and the
-//! owner does not go on before it has got it, so it never reaches a later wait of the same owner.
-//! [`Outcome::Granted`] may come more than once and late, and so says only that the owner should look what has become
-//! of its request.
+//! A thread that takes a request of another out of its queue owes the owner an [`Outcome`]. [`Outcome::Victim`] comes
+//! once, and the owner does not go on before it has got it, so it never reaches a later wait of the same owner.
+//! [`Outcome::Granted`] may come more than once and late, and so says only that the owner should look at the state of
+//! its request.
 //!
-//! A sleeper does not spin first: what it waits for is a chain of others who need the cores that it would spin on.
+//! A sleeper does not spin first: it waits for a chain of other owners, which need the cores that it would spin on.
 //! With 32 threads on 2 cores and one hot lock, spinning for 5 to 60 us changed nothing or cost throughput.
 
 use std::time::Duration;
 
 use crate::sync::{Condvar, Mutex};
 
-/// How a wait ended by somebody else's hand.
+/// The outcome of a wait, if another thread ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The lock was passed on to the owner, who may have been overtaken since.
+    /// The lock was passed on to the owner, which may have been overtaken since.
     Granted,
     /// The owner was chosen as the victim of a deadlock.
     Victim,
 }
 
-/// What wakes a sleeper.
+/// The reason for which a sleeper wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakeup {
     Ended(Outcome),

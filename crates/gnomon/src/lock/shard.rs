@@ -1,18 +1,18 @@
 //! One shard of the lock tables: the locks whose names hash to it, each with its holders and its queue.
 //!
 //! Plain data without synchronisation or time; the manager puts each shard under a mutex. A lock exists while
-//! somebody holds or awaits it, in a slot that does not move meanwhile, so that holders release by slot without
+//! an owner holds or awaits it, in a slot that does not move meanwhile, so that holders release by slot without
 //! looking the name up again. Slots and their buffers are reused: in the steady state nothing is allocated.
 //!
 //! Invariants, checked in debug builds after every grant:
 //!
 //! 1. Of two modes held by different owners, one admits the other (both, but for one-sided pairs).
 //! 2. In a queue, conversions stand before new requests.
-//! 3. Nobody waits who could be granted; so a lock that is awaited is held, by somebody awake or asleep.
+//! 3. No request waits that could be granted; so a lock that is awaited is held, by an owner awake or asleep.
 //!
 //! A lock whose mode leaves more than one owner to change what it names may have quantities under it ([`Escrow`]): an
-//! owner who holds it claims of them, and waits in the same queue. The accounts live as long as somebody holds the
-//! lock: whoever is the first again reads what was committed.
+//! owner that holds it claims of them, and waits in the same queue. The accounts live as long as the lock has a
+//! holder: the next first holder reads the committed value.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -29,8 +29,8 @@ const SPARE_MAX: usize = 64;
 /// A shard that falls empty gives its slots back if it has more than this many.
 const SLOTS_KEPT: usize = 256;
 const NO_SLOT: u32 = u32::MAX;
-/// So often can a request that was granted in its sleep be overtaken before it wakes up. With 32 threads on 2 cores a
-/// sleeper may have 30 others before it until it runs.
+/// Number of times that a request that was granted in its sleep can be overtaken before it wakes up. With 32 threads
+/// on 2 cores a sleeper may have 30 others before it until it runs.
 pub(super) const OVERTAKEN_MAX: u32 = if cfg!(test) { 2 } else { 64 };
 
 #[derive(Clone, Copy, Debug)]
@@ -43,31 +43,31 @@ struct Grant {
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) txn: TxnId,
-    /// Which of its owner's waits this is.
+    /// Number of the wait among its owner's waits.
     pub(super) number: u64,
-    /// What the owner will hold when it is granted.
+    /// The mode that the owner will hold when it is granted, or an instant mode.
     pub(super) mode: Mode,
-    /// The owner holds the lock already, in a weaker mode.
+    /// The owner holds the lock already: it asks for a stronger mode, or claims.
     pub(super) conversion: bool,
     pub(super) since: Duration,
     pub(super) parking: Arc<Parking>,
-    /// How often it was granted and overtaken.
+    /// Number of times that it was granted and overtaken.
     pub(super) overtaken: u32,
-    /// What it claims; none if it asks for a mode.
+    /// Its claims; none if it asks for a mode.
     pub(super) claims: Option<Claims>,
 }
 
-/// Claims that wait, together, of an owner who holds the lock.
+/// Claims of an owner that holds the lock, which wait and are decided together.
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
     pub(super) claims: Box<[Claim]>,
-    /// Whether a refusal is to stay true until the owner ends.
+    /// True if a refusal must stay true until the owner ends.
     pub(super) keeps_refusal: bool,
-    /// What has become of them.
+    /// The decision on them; none while they wait.
     pub(super) decided: Option<Claimed>,
 }
 
-/// How claims were decided.
+/// The decision on claims.
 #[derive(Clone, Debug)]
 pub(super) struct Claimed {
     /// The claim that was refused, if one was.
@@ -76,7 +76,7 @@ pub(super) struct Claimed {
     pub(super) replaced: Replaced,
 }
 
-/// What has become of a request in a queue.
+/// The state of a request that was put into a queue.
 #[derive(Clone, Debug)]
 pub(super) enum Fate {
     /// It is granted, and its owner knows.
@@ -95,7 +95,7 @@ pub(super) struct Wake {
     pub(super) outcome: Outcome,
 }
 
-/// What a request met.
+/// The immediate answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The owner holds what it asked for, or its instant request passed.
@@ -116,7 +116,7 @@ struct Head {
     queue: VecDeque<Waiter>,
     /// Requests that were granted and whose owners have not woken up yet.
     asleep: Vec<Waiter>,
-    /// What its holders have claimed.
+    /// The quantities under the lock, with the claims of its holders.
     escrow: Escrow,
 }
 
@@ -180,7 +180,7 @@ impl Head {
         self.granted.iter().filter(|g| g.txn != txn).fold(ModeSet::EMPTY, |set, g| set.with(g.mode))
     }
 
-    /// Hands the lock to those in the queue who can have it now.
+    /// Grants the lock to the waiters that can have it now, in the order of the queue.
     fn regrant(&mut self, modes: &Modes, woken: &mut Vec<Wake>) {
         let mut held = self.granted.iter().fold(ModeSet::EMPTY, |set, g| set.with(g.mode));
         let mut ahead = ModeSet::EMPTY;
@@ -224,8 +224,8 @@ impl Head {
         }
     }
 
-    /// Whether claims have to wait behind others in the first places of the queue. Who holds something already does
-    /// not: others may be waiting for him.
+    /// True if claims have to wait behind others in the first `places` places of the queue. An owner that holds
+    /// something of quantities already does not: the others may be waiting for it.
     fn is_behind(&self, txn: TxnId, claims: &[Claim], places: usize) -> bool {
         !self.escrow.holds(txn) && self.claims_before(places).any(|(_, earlier)| overlap(earlier, claims))
     }
@@ -236,7 +236,7 @@ impl Head {
         waiters.filter_map(|waiter| Some((waiter.txn, &*waiter.claims.as_ref()?.claims)))
     }
 
-    /// Whom the claims at a place of the queue wait for.
+    /// Returns the owners that the claims at a place of the queue wait for.
     fn claims_wait_for(&self, at: usize) -> Vec<TxnId> {
         let Some(waiter) = self.queue.get(at) else { return Vec::new() };
         let Some(waiting) = &waiter.claims else { return Vec::new() };
@@ -248,8 +248,9 @@ impl Head {
         blockers
     }
 
-    /// Puts those who stand in the way of a new request, and all sleep still, back to the head of the queue. False if
-    /// there are others.
+    /// Puts the holders that block a new request back to the head of the queue, if all of them may be overtaken:
+    /// granted in their sleep, still asleep, and not overtaken too often. Otherwise, or if a conversion waits or no
+    /// holder blocks the request, changes nothing and returns false.
     fn overtake(&mut self, modes: &Modes, mode: Mode) -> bool {
         let in_the_way = |grant: &Grant| !modes.admitted_by(mode).contains(grant.mode);
         let may_be_overtaken = |grant: &Grant| {
@@ -287,7 +288,7 @@ impl Head {
         }
     }
 
-    /// The invariants at the head of this file.
+    /// Checks the invariants at the head of this file.
     fn check(&self, modes: &Modes) {
         if cfg!(debug_assertions) {
             for (at, a) in self.granted.iter().enumerate() {
@@ -340,7 +341,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Asks for a lock, and grants it if nobody stands in the way.
+    /// Requests a lock, and grants it if no holder or waiter blocks it.
     pub(super) fn request(
         &mut self,
         tables: &[LockTable],
@@ -376,13 +377,13 @@ impl Shard {
             return Answer::Unchanged;
         }
         let target = if instant { mode } else { joined };
-        // A conversion minds holders only: who waits may be waiting for this owner.
+        // Only holders block a conversion: a waiter may be waiting for this owner.
         let passes = others.is_subset(modes.admitted_by(target))
             && (own.is_some() || head.queue.iter().all(|w| modes.friends(target).contains(w.mode)));
         match own {
             None if !passes && !instant && !table.is_in_order() && head.overtake(modes, target) => {
                 head.granted.push(Grant { txn, mode: target });
-                // It may admit some of those whom it overtook.
+                // It may admit some of the waiters that it overtook.
                 head.regrant(modes, woken);
             }
             _ if !passes => return Answer::Blocked { slot, target, before },
@@ -394,7 +395,7 @@ impl Shard {
         Answer::Granted { slot, before }
     }
 
-    /// Takes note of a lock that an owner has in a weak mode, beside nobody who has a stronger one. Returns its slot.
+    /// Records a lock that an owner has in a weak mode, while no owner has a stronger one. Returns its slot.
     pub(super) fn admit(
         &mut self,
         tables: &[LockTable],
@@ -436,7 +437,7 @@ impl Shard {
         self.heads[slot as usize].escrow.leaves_room(txn, claims)
     }
 
-    /// Puts back what an owner held of quantities; with `promises`, what it was promised since stays.
+    /// Puts back an owner's holds of quantities; with `promises`, promises made to it since stay.
     pub(super) fn restore(
         &mut self,
         tables: &[LockTable],
@@ -453,17 +454,17 @@ impl Shard {
         }
     }
 
-    /// What an owner holds of quantities under a lock.
+    /// Returns an owner's holds of quantities under a lock.
     pub(super) fn claimed(&self, slot: u32, txn: TxnId) -> Vec<(u32, Hold)> {
         self.heads.get(slot as usize).map_or_else(Vec::new, |head| head.escrow.held(txn))
     }
 
-    /// Has an owner's changes of a quantity come to `net`.
+    /// Sets the final net of an owner's changes of a quantity.
     pub(super) fn settle(&mut self, slot: u32, txn: TxnId, quantity: u32, net: i128) {
         self.heads[slot as usize].escrow.settle(txn, quantity, net);
     }
 
-    /// Takes up what an owner, who holds the lock, held of a quantity in an earlier run.
+    /// Takes up a hold of a quantity from an earlier run, for an owner that holds the lock.
     pub(super) fn take_up(&mut self, slot: u32, quantity: u32, value: i128, hold: Hold) {
         self.heads[slot as usize].escrow.take_up(quantity, value, hold);
     }
@@ -476,8 +477,8 @@ impl Shard {
         queue.insert(at, waiter);
     }
 
-    /// Takes a request out of its queue and grants those whom it kept waiting. None if it is not there (any
-    /// more): then somebody else ended the wait.
+    /// Takes a request out of its queue and grants the waiters that only it blocked. None if it is not there (any
+    /// more): then another thread ended the wait.
     pub(super) fn withdraw(
         &mut self,
         tables: &[LockTable],
@@ -493,8 +494,8 @@ impl Shard {
         waiter
     }
 
-    /// Sets back what an owner holds to the mode that it held before, or releases the lock; what it has claimed then
-    /// counts if it has committed.
+    /// Sets an owner's lock back to the mode from before, or releases it: then its claimed changes count if it has
+    /// committed.
     pub(super) fn set_back(
         &mut self,
         tables: &[LockTable],
@@ -527,7 +528,7 @@ impl Shard {
         }
     }
 
-    /// What has become of a request. Its owner is awake: it cannot be overtaken any more.
+    /// Returns the state of a request. Its owner is awake: it cannot be overtaken any more.
     pub(super) fn fate(&mut self, slot: u32, txn: TxnId, number: u64) -> Fate {
         let is_it = |waiter: &Waiter| waiter.txn == txn && waiter.number == number;
         let Some(head) = self.heads.get_mut(slot as usize) else { return Fate::Withdrawn };
@@ -565,8 +566,8 @@ impl Shard {
         Some((head.name.as_name(), grant.mode))
     }
 
-    /// Whom a waiter waits for directly: holders that do not get on with it, and unless only they are asked for, earlier
-    /// waiters that do not.
+    /// Returns the owners that a waiter waits for directly: holders that do not admit it and, unless `only_holders`,
+    /// earlier waiters that it does not get on with.
     pub(super) fn blockers(
         &self,
         tables: &[LockTable],
@@ -587,8 +588,8 @@ impl Shard {
         holders.map(|g| g.txn).chain(earlier.map(|w| w.txn)).collect()
     }
 
-    /// Whom a waiter waits for, directly or through waiters ahead of it in the same queue: calls `reached` with
-    /// each, and with whether it is a holder. In one pass over queue and holders, however they are entangled.
+    /// Visits the owners that a waiter waits for, directly or through waiters ahead of it in the same queue: calls
+    /// `reached` with each, and with true if it is a holder. Takes one pass over queue and holders.
     pub(super) fn reach(
         &self,
         tables: &[LockTable],
@@ -603,7 +604,7 @@ impl Shard {
             return;
         }
         let modes = head.modes(tables);
-        // What gets on with every new request that is reached so far.
+        // The modes that get on with, and that are admitted by, every new request reached so far.
         let (mut friends, mut admitted) = (None::<ModeSet>, None::<ModeSet>);
         for (place, waiter) in head.queue.iter().enumerate().take(at + 1).rev() {
             if place != at {
@@ -613,7 +614,7 @@ impl Shard {
                 reached(waiter.txn, false);
             }
             if waiter.claims.is_some() {
-                // Who claims holds the lock, and is reached as a holder.
+                // An owner that claims holds the lock, and is reached as a holder.
             } else if waiter.conversion {
                 let holders =
                     head.granted.iter().filter(|g| g.txn != waiter.txn && !modes.admits(g.mode, waiter.mode));

@@ -2,17 +2,17 @@
 //!
 //! Nearly every transaction locks the trees that it uses in modes that all admit each other ([`Modes::is_weak`]), and
 //! nearly none asks for more. In a shard, each of them would change the lines of memory that the others change as well.
-//! So such a lock stands in a list of its thread's, as long as nobody has asked for a stronger mode. Who does so counts
-//! himself as a contender first, and then has all lists empty into the shard; who finds a contender under the list's
-//! mutex goes to the shard himself. One of the two sees the other, and in the shard everything is as it always was:
-//! queues, conversions, deadlocks.
+//! So such a lock stands in a list of its thread's, as long as no owner has asked for a stronger mode. An owner that
+//! does so counts as a contender first, and then moves the locks of all lists into the shard. An owner that finds a
+//! contender under its list's mutex uses the shard as well. One of the two sees the other, and in the shard all is as
+//! for other locks: queues, conversions, deadlocks.
 //!
 //! PostgreSQL does the same with its relation locks ("fast path" in its source, since 9.2).
 //!
-//! What it does not do: a contender counts until it has released everything, also if it has gone back to a savepoint
-//! from before. An owner that has met one (of another space, too, if their names have the same counter), or a full list,
-//! uses shards only, with all that it holds, until its end; and so does one that asks for anything but locks and their
-//! release in the order in which it took them.
+//! Limits: a contender counts until it has released everything, also if it has gone back to a savepoint
+//! from before. An owner that has met one (of another space, too, if their names have the same counter), or a full
+//! list, uses shards only, with all that it holds, until its end; and so does one that asks for anything but locks
+//! and their release in the order in which it took them.
 
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// What is locked, if its locks may be in lists.
+    /// Returns the space that a name locks, if its locks may be in lists.
     pub(super) fn of(name: &LockName<'_>, tables: &[LockTable]) -> Option<Space> {
         let by_thread = name.part == Part::Whole && tables[name.table.index()].is_by_thread();
         by_thread.then_some(Space { table: name.table, space: name.space })
@@ -70,7 +70,7 @@ pub(super) struct WeakLock {
 /// The lists of all threads.
 pub(super) struct WeakLocks {
     lists: [Line<Mutex<Vec<WeakLock>>>; LISTS],
-    /// How many owners have asked for more than a weak mode.
+    /// Number of owners that have asked for more than a weak mode, by hash of the space.
     contenders: Box<[AtomicU32]>,
     #[cfg(test)]
     pub(super) planted: Option<Planted>,
@@ -89,7 +89,7 @@ impl Default for WeakLocks {
 }
 
 impl WeakLocks {
-    /// Whether somebody may hold or await the space in a mode that is not weak. To be asked under a list's mutex.
+    /// True if an owner may hold or await the space in a mode that is not weak. To be called under a list's mutex.
     fn is_contended(&self, space: Space) -> bool {
         #[cfg(test)]
         if self.planted == Some(Planted::OverlooksContenders) {
@@ -98,7 +98,7 @@ impl WeakLocks {
         self.contenders[space.counter()].load(Ordering::Acquire) > 0
     }
 
-    /// Calls `visit` with what is in lists.
+    /// Calls `visit` with each lock in a list.
     pub(super) fn visit(&self, mut visit: impl FnMut(&WeakLock)) {
         self.lists.iter().for_each(|list| list.lock().iter().for_each(&mut visit));
     }
@@ -120,14 +120,14 @@ fn take(list: &mut Vec<WeakLock>, txn: TxnId, space: Space) -> Option<WeakLock> 
     position(list, txn, space).map(|at| list.swap_remove(at))
 }
 
-/// What became of a request for a weak mode.
+/// The result of a request for a weak mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The owner holds what it asked for.
     Unchanged,
     /// It does now; the lock is the one with this number, and was held in a mode before, or not at all.
     Granted { number: u32, before: Option<Mode> },
-    /// It is a matter for shards.
+    /// The request must go to a shard.
     Elsewhere,
 }
 
@@ -135,11 +135,11 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct OwnLocks {
     list: usize,
-    /// What it has locked, in the order in which it did. A contender may have moved some of these locks meanwhile.
+    /// The spaces that it has locked, in this order. A contender may have moved some of these locks meanwhile.
     spaces: SmallVec<[Space; 8]>,
     /// It uses shards only.
     pub(super) shards_only: bool,
-    /// Where it is a contender.
+    /// The spaces for which it is a contender.
     contended: HashSet<Space>,
 }
 
@@ -155,7 +155,7 @@ impl OwnLocks {
         self.spaces[number as usize]
     }
 
-    /// How many locks there are.
+    /// Returns the number of locks.
     pub(super) fn len(&self) -> usize {
         self.spaces.len()
     }
@@ -194,13 +194,13 @@ impl OwnLocks {
         Answer::Granted { number: self.spaces.len() as u32 - 1, before: None }
     }
 
-    /// Becomes a contender for a space, and has those who hold it in weak modes do so in its shard: `admit` takes note
-    /// of each there.
+    /// Becomes a contender for a space, and takes the space's weak locks out of all lists: `admit` records each of them
+    /// in its shard.
     pub(super) fn contend(&mut self, all: &WeakLocks, space: Space, mut admit: impl FnMut(&WeakLock)) {
         if !self.contended.insert(space) {
             return;
         }
-        // Whoever has the mutex of a list after this sees it.
+        // A thread that has the mutex of a list after this one sees the count.
         all.contenders[space.counter()].fetch_add(1, Ordering::Relaxed);
         #[cfg(test)]
         if all.planted == Some(Planted::OverlooksWeak) {
@@ -212,8 +212,8 @@ impl OwnLocks {
         }
     }
 
-    /// Has this owner use shards only. `place` is called with each of its locks in their order, and with what the list
-    /// has of it, unless a contender has moved it; returns what `place` did.
+    /// Makes this owner use shards only. Calls `place` with each of its locks in their order, and with the lock's
+    /// entry in the list, unless a contender has moved it. Returns the results of `place`.
     pub(super) fn leave<T>(
         &mut self,
         all: &WeakLocks,
@@ -224,7 +224,7 @@ impl OwnLocks {
         if self.spaces.is_empty() {
             return Vec::new();
         }
-        // To the end: a contender who empties the list finds each lock there or in its shard.
+        // Held to the end: a contender that empties the list finds each lock there or in its shard.
         let mut list = all.lists[self.list].lock();
         let spaces = std::mem::take(&mut self.spaces);
         spaces.into_iter().map(|space| place(space, take(&mut list, txn, space))).collect()
@@ -251,8 +251,8 @@ impl OwnLocks {
         }
     }
 
-    /// Releases everything; what contenders have moved is returned. It is no contender any more: so it must have
-    /// released what it holds in shards.
+    /// Releases everything in the list, and returns the locks that contenders have moved. The owner stops being a
+    /// contender, so it must have released its other locks in shards before.
     pub(super) fn end(&mut self, all: &WeakLocks, txn: TxnId) -> SmallVec<[Space; 8]> {
         for space in std::mem::take(&mut self.contended) {
             all.contenders[space.counter()].fetch_sub(1, Ordering::Release);

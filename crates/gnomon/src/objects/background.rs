@@ -17,7 +17,7 @@ struct State {
 }
 
 impl Background {
-    /// Has large spheres be written soon.
+    /// Asks the thread to write large spheres soon.
     pub fn wake(&self) {
         self.state.lock().wanted = true;
         self.changed.notify_all();
@@ -33,7 +33,7 @@ impl Background {
         !state.stopped
     }
 
-    /// Ends the thread. Called by the thread itself, which then ends, or by others, who wait for it.
+    /// Ends the thread. Called by the thread itself, which then ends, or by other threads, which wait for it.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_all();
@@ -49,7 +49,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
     let (weak, background) = (Arc::downgrade(inner), inner.background.clone());
     let run = move || {
         while background.wait() {
-            // An error has stopped the store, and whoever uses it is told.
+            // An error has stopped the store, which reports it at its next use.
             if weak.upgrade().is_none_or(|inner| inner.store.write_large_spheres().is_err()) {
                 break;
             }

@@ -1,8 +1,8 @@
 //! The locks of a transaction on objects and subobjects.
 //!
-//! Operations of it that run at once share them: what one has locked the others may use, and what keeps them apart is
-//! the pages that they have until they end. The lock manager knows one wait of an owner, so while one of them waits for
-//! a lock the others get no new ones. Who has pages does not wait for that either.
+//! Operations of it that run at once share them: the others may use what one has locked, and the pages that each has
+//! until it ends keep them apart. The lock manager knows one wait of an owner, so while one of them waits for a lock
+//! the others get no new ones. An operation that has pages does not wait for that either.
 
 use super::{Inner, OBJECTS, ObjectId, Reference, SUBOBJECTS};
 use crate::{
@@ -11,14 +11,14 @@ use crate::{
     sync::{Condvar, Mutex},
 };
 
-/// What is locked.
+/// The object or subobject that a lock is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Object(ObjectId),
     Subobject(Reference),
 }
 
-/// What an operation that has pages gives them up for.
+/// The wait for which an operation that has pages gives them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// A lock that is not free.
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// Whether who holds a mode needs no other one.
+    /// True if the mode `held` is as strong as the one wanted.
     fn is_covered(self, held: Mode, wanted: Mode) -> bool {
         let modes = match self {
             Target::Object(_) => TREE_MODES,
@@ -58,7 +58,7 @@ impl Locks {
         Locks { txn: owner.txn(), owner: Mutex::new(Some(owner)), returned: Condvar::new() }
     }
 
-    /// Locks without waiting, or says what would have to be waited for.
+    /// Locks without waiting, or returns the wait that it would need.
     pub fn try_lock(&self, inner: &Inner, target: Target, mode: Mode) -> Result<(), Wanted> {
         let locked = match &mut *self.owner.lock() {
             Some(owner) => target.named(|name| inner.object_waits.try_lock(owner, name, mode)),
@@ -68,7 +68,7 @@ impl Locks {
         if locked { Ok(()) } else { Err(Wanted::Lock(target, mode)) }
     }
 
-    /// Waits for what could not be had without.
+    /// Waits as [`Locks::try_lock`] has said, and takes the lock if it is for one.
     ///
     /// # Errors
     /// [`Error::LockTimeout`], [`Error::Deadlock`].
@@ -107,7 +107,7 @@ impl Locks {
         held.is_some_and(|held| target.is_covered(held, mode))
     }
 
-    /// Whether an object is locked as a whole, so that its subobjects need not be.
+    /// True if an object is locked as a whole, so that its subobjects need not be.
     pub fn covers(&self, inner: &Inner, object: ObjectId, exclusively: bool) -> bool {
         let mode = if exclusively { tree_mode::X } else { tree_mode::S };
         self.is_held(inner, Target::Object(object), mode)

@@ -18,8 +18,8 @@
 //! - Transactions are atomic, durable when [`ObjectTransaction::commit`] returns, and serializable: as if they ran one
 //!   after another in the order of their commits.
 //! - An operation that fails has done nothing, and the transaction goes on unless the error asks for a retry.
-//! - A deadlock over pages costs, with two levels, the operation that is run again, and nobody notices; one over
-//!   subobjects costs a transaction ([`Error::Deadlock`]), which one is [`ObjectOptions::victim`]'s.
+//! - A deadlock over pages costs, with two levels, only an operation, which runs again without an error. One over
+//!   subobjects costs a transaction ([`Error::Deadlock`]), which [`ObjectOptions::victim`] chooses.
 //! - Operations of one transaction that run at once ([`ObjectTransaction::operate_in_parallel`]) do as if they ran one
 //!   after another.
 //!
@@ -36,8 +36,9 @@
 //!
 //! # Locks within an operation
 //!
-//! Nobody waits for a lock of level 1 while it holds pages: if one is not free then, the operation is taken back, waits
-//! without pages, and runs again. An operation that says first what it will use ([`Operation::lock`]) is spared that.
+//! No operation waits for a lock of level 1 while it holds pages: if one is not free then, the operation is taken back,
+//! waits without pages, and runs again. An operation that locks first what it will use ([`Operation::lock`]) avoids
+//! that.
 //!
 //! Not here: snapshots of objects (readers wait for writers), and a directory of objects: an object is found by its
 //! [`ObjectId`], which others keep, in references or elsewhere.
@@ -85,7 +86,7 @@ const OBJECTS: TableId = TableId::new(1);
 /// The lock table of subobjects.
 const SUBOBJECTS: TableId = TableId::new(2);
 
-/// How a database of objects is opened.
+/// Options for opening a database of objects.
 #[derive(Clone, Debug)]
 pub struct ObjectOptions {
     /// Make the database if there is none.
@@ -102,12 +103,12 @@ pub struct ObjectOptions {
     pub log_bytes_max: u64,
     /// A persistence sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,
-    /// How long a lock is waited for; none waits for ever, zero fails instead of waiting.
+    /// Longest wait for a lock; none waits for ever, zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
-    /// Which transaction of a deadlock is rolled back. With two levels, of a deadlock over pages it is an operation,
-    /// the one with the least to lose (until it was that 16 times), and runs again.
+    /// The rule that chooses the transaction of a deadlock that is rolled back. With two levels, of a deadlock over
+    /// pages it is an operation, the one with the least to lose (until it was that 16 times), and runs again.
     pub victim: Victim,
-    /// Where random numbers begin; none takes a seed that no other run has.
+    /// The seed of random numbers; none takes a seed that no other run has.
     pub seed: Option<u64>,
 }
 
@@ -128,20 +129,20 @@ impl Default for ObjectOptions {
     }
 }
 
-/// What was done since a database of objects was opened.
+/// Counts of work since a database of objects was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectActivity {
     /// Locks on pages.
     pub pages: LevelWaits,
     /// Locks on objects and subobjects.
     pub objects: LevelWaits,
-    /// Operations that were run again, after a deadlock over pages or for a lock that was not free.
+    /// Number of operations that were run again, after a deadlock over pages or for a lock that was not free.
     pub repeated_operations: u64,
     /// Logs and pages.
     pub store: LoggedActivity,
 }
 
-/// What the transactions of a database share.
+/// The state that the transactions of a database share.
 struct Inner {
     store: LoggedStore,
     locks: Arc<LockManager>,
@@ -150,12 +151,12 @@ struct Inner {
     victim: Victim,
     object_waits: WaitCounter,
     repeated_operations: AtomicU64,
-    /// What the headers of objects must have room for, so that running transactions can be undone.
+    /// Room that the headers of objects must keep, in pages or references, so that running transactions can be undone.
     owed: Mutex<HashMap<ObjectId, usize>>,
     background: Arc<Background>,
-    /// Whether it was closed, and how that ended.
+    /// The result of closing it; none while it is open.
     closed: Mutex<Option<Result<()>>>,
-    /// Held open, so that nobody else opens them.
+    /// Held open, so that no other process or handle opens them.
     _disks: DiskSet,
 }
 
@@ -181,7 +182,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever wants to know calls `ObjectDatabase::close`.
+        // A caller that wants the result calls `ObjectDatabase::close`.
         let _ = self.close();
     }
 }
@@ -275,7 +276,7 @@ impl ObjectDatabase {
         self.0.store.durable_csn()
     }
 
-    /// What was done since the database was opened.
+    /// Returns counts of work since the database was opened.
     pub fn activity(&self) -> ObjectActivity {
         ObjectActivity {
             pages: self.0.store.page_waits(),
@@ -290,7 +291,7 @@ impl ObjectDatabase {
         self.0.locks.snapshot()
     }
 
-    /// How long the log of pages is, in bytes.
+    /// Returns the length of the log of pages, in bytes.
     pub fn log_bytes(&self) -> u64 {
         self.0.store.log_bytes()
     }

@@ -17,7 +17,7 @@ use crate::{
 /// Room in the header of an object, for so many pages or references.
 pub(super) type Owed = (ObjectId, usize);
 
-/// Gives up room that is not needed any more.
+/// Releases room in headers that is not needed any more.
 pub(super) fn settle(inner: &Inner, owed: &mut Vec<Owed>) {
     if owed.is_empty() {
         return;
@@ -39,19 +39,19 @@ pub struct Operation<'a> {
     pub(super) locks: &'a Locks,
     pub(super) pages: PageAccess<'a>,
     pub(super) wait: WaitOptions<'a>,
-    /// Whether there are two levels.
+    /// True if there are two levels.
     pub(super) locks_objects: bool,
-    /// Whether it has used pages.
+    /// True if it has used pages.
     pub(super) has_pages: bool,
     pub(super) undo: Vec<Step>,
     pub(super) owed: Vec<Owed>,
-    /// What of level 1 it has to wait for without pages.
+    /// The wait at level 1 for which it must give up its pages.
     pub(super) wanted: Option<Wanted>,
-    /// How a use of pages failed, after which there is none.
+    /// The failure of a use of pages, after which it uses none.
     pub(super) failed: Option<Failure>,
 }
 
-/// Why an operation can use no more pages.
+/// The reason why an operation can use no more pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It is the victim of a deadlock over pages.
@@ -60,8 +60,8 @@ pub(super) enum Failure {
 }
 
 impl Operation<'_> {
-    /// Locks subobjects, shared or exclusively, before any page is used: who knows what an operation will need says so
-    /// first, and it is not taken back in order to wait for them.
+    /// Locks subobjects, shared or exclusively (true), before any page is used: an operation that locks first what it
+    /// will need is not taken back in order to wait for them.
     ///
     /// # Errors
     /// [`Error::Deadlock`], [`Error::LockTimeout`].
@@ -126,8 +126,8 @@ impl Operation<'_> {
         })
     }
 
-    /// Has the header of an object keep room for so much more than it has to already, so that what was changed can be
-    /// taken back whatever others do. Fails if it has none.
+    /// Reserves so much more room in the header of an object, so that changes can be taken back whatever other
+    /// operations do. Fails if the header has less room than is reserved.
     fn owe(&mut self, object: ObjectId, more: usize) -> Result<()> {
         let owed = {
             let mut all = self.inner.owed.lock();
@@ -137,7 +137,8 @@ impl Operation<'_> {
             }
             all.get(&object).copied().unwrap_or_default()
         };
-        // After it was noted: of two who do so, the later one sees the other's, or what that has left of the room.
+        // After it was noted: of two operations that do so, the later one sees the other's, or the room that it has
+        // left.
         let room = objects::header(&self.pages, object)?.room();
         if room < owed { Err(Error::ObjectFull) } else { Ok(()) }
     }
@@ -152,8 +153,8 @@ impl Operation<'_> {
         self.with_pages(|operation| objects::header(&operation.pages, object))
     }
 
-    /// Verifies the structure of an object, which nobody changes until the transaction ends. Returns how many pages it
-    /// has.
+    /// Verifies the structure of an object, and locks it against changes until the transaction ends. Returns its number
+    /// of pages.
     ///
     /// # Errors
     /// As [`Operation::header`]; [`Error::Corrupt`] tells what is wrong.
@@ -162,7 +163,7 @@ impl Operation<'_> {
         self.with_pages(|operation| objects::check(&operation.pages, object).map(|pages| pages.len()))
     }
 
-    /// What a subobject is; none if it was removed or never made.
+    /// Returns the value of a subobject; none if it was removed or never made.
     ///
     /// # Errors
     /// As [`Operation::header`].
@@ -174,7 +175,7 @@ impl Operation<'_> {
         })
     }
 
-    /// Changes a subobject, or removes it. Returns what it was.
+    /// Changes a subobject, or removes it. Returns its value from before.
     ///
     /// # Errors
     /// As [`Operation::header`]; [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`];
@@ -231,7 +232,7 @@ impl Operation<'_> {
     pub fn create(&mut self, shape: ObjectShape, own: &[&[u8]], foreign: &[Reference]) -> Result<ObjectId> {
         let object = self.with_pages(|operation| objects::create(&operation.pages, shape, own, foreign))?;
         self.undo.push(Step::Free(object));
-        // Nobody else can know it.
+        // It is new, so no other transaction can know it.
         self.lock_object(object, true)?;
         Ok(object)
     }

@@ -145,7 +145,7 @@ fn the_logs_of_the_papers_example() {
         let disk = SimDisk::new(1);
         let db = open(&disk, options(strategy, TWO_LOGS), None).unwrap();
         let (document, running) = papers_example(&db);
-        // The end of T2 is in the log of operations when somebody next forces that.
+        // The end of T2 is in the log of operations when that is forced next.
         let text = trace(&disk, document);
         drop(running);
         text
@@ -204,7 +204,7 @@ fn two_changes_of_a_document_wait_for_each_other_under_one_level_only() {
     }
 }
 
-/// Section 2: without spheres, T2's commit would make half of T11 durable, and nobody would know to undo it.
+/// Section 2: without spheres, T2's commit would make half of T11 durable, and no recovery would undo it.
 #[test]
 fn a_commit_takes_what_it_overlaps_with_to_the_log() {
     let after_crash = |strategy, planted| {
@@ -254,7 +254,8 @@ fn an_operation_that_fails_has_done_nothing_and_savepoints_go_back() {
     }
 }
 
-/// What a transaction made shorter can be made longer again, although others have filled the pages and the header.
+/// Subobjects that a transaction made shorter can be made longer again, although others have filled the pages and the
+/// header.
 #[test]
 fn a_header_keeps_room_for_what_may_be_undone() {
     for strategy in [Strategy::TwoLevel, Strategy::TwoLevelDeferred] {
@@ -288,7 +289,7 @@ fn a_header_keeps_room_for_what_may_be_undone() {
     }
 }
 
-/// What objects hold, by object and slot.
+/// The subobjects of objects, by object and slot.
 type Contents = BTreeMap<ObjectId, BTreeMap<u32, Vec<u8>>>;
 
 fn contents(db: &ObjectDatabase, known: &BTreeSet<ObjectId>) -> Result<Contents> {

@@ -26,8 +26,8 @@ use crate::{
 /// that has got farthest goes on: to spare others costs more than it gives.
 const IN_VAIN_MAX: u64 = 16;
 
-/// What such an operation is dearer by, more than others can hold; and dearer still the longer it goes on. So none runs
-/// in vain for ever.
+/// Returns the weight of an operation that ran in vain so often: 0 at first, then more than the locks that others can
+/// hold, and more with each run. So none runs in vain for ever.
 fn weight(in_vain: u64) -> u64 {
     if in_vain < IN_VAIN_MAX { 0 } else { in_vain << 32 }
 }
@@ -42,14 +42,14 @@ pub struct ObjectTransaction {
     page_locks: LockOwner,
     /// With one level, the subtransaction that is the transaction.
     whole: Option<Subtxn>,
-    /// How many savepoints were set, and those that can be gone back to.
+    /// Number of savepoints set so far; the list has those that can be gone back to.
     savepoint_count: u64,
     savepoints: Vec<ObjectSavepoint>,
     /// Committed, undone, or given up in the middle.
     is_over: bool,
 }
 
-/// What operations share that run at once.
+/// The state shared by the operations that run at once.
 struct Shared {
     inner: Arc<Inner>,
     id: TxnId,
@@ -57,12 +57,12 @@ struct Shared {
     ended: Mutex<Ended>,
 }
 
-/// What operations leave that have ended.
+/// The undo state of the operations that have ended.
 #[derive(Default)]
 struct Ended {
-    /// What takes them back, in their order.
+    /// The steps that take them back, in the order of the operations.
     done: Vec<Done>,
-    /// What headers must have room for, so that they can be undone.
+    /// Room that headers must keep, so that they can be undone.
     owed: Vec<Owed>,
 }
 
@@ -103,15 +103,15 @@ impl Drop for Guarded<'_> {
     }
 }
 
-/// How an operation ended.
+/// The end of an attempt to run an operation.
 enum Outcome<R> {
     Done(R),
-    /// To be run again, when it has this.
+    /// To be run again, after this wait if there is one.
     Again(Option<Wanted>),
     Failed(Error),
 }
 
-/// What running an operation's code came to.
+/// The result of running an operation's code.
 struct Ran<R> {
     result: Result<R>,
     undo: Vec<Step>,
@@ -125,7 +125,7 @@ impl Shared {
         self.inner.store.strategy() != Strategy::SingleLevel
     }
 
-    /// Whoever has locks on pages. Nobody waits for subobjects while it has some, so no deadlock is about both.
+    /// Makes an owner of locks on pages. While it has some, no subobject is waited for, so no deadlock is about both.
     fn page_locks(&self) -> LockOwner {
         self.inner.locks.owner(TxnId(self.inner.store.new_id()))
     }
@@ -153,7 +153,7 @@ impl Shared {
         let result = body(&mut operation);
         let Operation { undo, owed, wanted, failed, .. } = operation;
         let result = match failed {
-            // Whatever its code made of that.
+            // Whatever its code has returned.
             Some(Failure::Deadlock) => Err(Error::Deadlock),
             Some(Failure::Timeout) => result.and(Err(Error::LockTimeout)),
             None => result,
@@ -185,7 +185,7 @@ impl Shared {
     }
 
     /// Runs operations at the same time: on this thread, and on another one for each of the others, or as many as there
-    /// are. Gives what has become of them, by their places; after one has failed, those that have not begun do not.
+    /// are. Returns their results, by their places; after one has failed, those that have not begun do not.
     fn operate_in_parallel<R, B>(&self, bodies: Vec<B>) -> BTreeMap<usize, thread::Result<Result<R>>>
     where
         R: Send,
@@ -256,8 +256,8 @@ impl Shared {
                 aborted?;
                 Ok(match (result, wanted) {
                     (_, Some(wanted)) => Outcome::Again(Some(wanted)),
-                    // Somebody else goes on with the pages, and this one begins again. Over objects, it would be the
-                    // victim for ever.
+                    // Another operation goes on with the pages, and this one begins again. In a deadlock over objects,
+                    // it would be the victim for ever.
                     (Err(_), None) if ran.failed == Some(Failure::Deadlock) => Outcome::Again(None),
                     (Err(error), None) => Outcome::Failed(error),
                     (Ok(_), None) => unreachable!("it would have ended"),
@@ -462,7 +462,7 @@ impl ObjectTransaction {
                 None => {
                     let (inner, id) = (&self.shared.inner, self.shared.id);
                     let undone = compensate(inner, id, &mut self.page_locks, done.subtxn, &done.undo);
-                    // Who tries again goes on here.
+                    // A later attempt goes on here.
                     undone.inspect_err(|_| self.shared.ended.lock().done.push(done))?;
                 }
             }
@@ -539,7 +539,7 @@ impl ObjectTransaction {
             Some(whole) => self.shared.inner.store.abort(whole),
             None => self.undo_to(0),
         };
-        // What is left of it can be undone when the store is opened again, and by nobody before.
+        // The rest of it can only be undone when the store is opened again.
         let store = &self.shared.inner.store;
         undone.map_err(|error| store.poison(&error))?;
         store.end_undone(self.shared.id);
@@ -549,13 +549,13 @@ impl ObjectTransaction {
 
 impl Drop for ObjectTransaction {
     fn drop(&mut self) {
-        // Whoever wants to know of errors calls `rollback`.
+        // A caller that wants the error calls `rollback`.
         let _ = self.undo_all();
         settle(&self.shared.inner, &mut self.shared.ended.lock().owed);
     }
 }
 
-/// Takes a subtransaction back by one of its own. The objects are locked by whoever made it, or nobody else is there.
+/// Takes a subtransaction back by a compensation. Its transaction has locked the objects, or no other one runs.
 fn compensate(
     inner: &Inner,
     txn: TxnId,
@@ -580,7 +580,7 @@ fn compensate(
             Err(error) => {
                 inner.store.abort(subtxn)?;
                 page_locks.release_all();
-                // A victim over pages begins again; whoever it stood in the way of goes on first.
+                // A victim over pages begins again; the operation that it blocked goes on first.
                 if !matches!(error, Error::Deadlock) {
                     return Err(error);
                 }
@@ -590,7 +590,7 @@ fn compensate(
     }
 }
 
-/// The undo pass of a warmstart. Nobody else is there.
+/// Runs the undo pass of a warmstart. No other transaction runs.
 pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     for loser in losers {
         let mut page_locks = inner.locks.owner(loser.txn);

@@ -1,4 +1,4 @@
-//! Undo records: what takes an operation on objects back, as it stands in the log.
+//! Undo records: the steps that take an operation on objects back, as they stand in the log.
 //!
 //! A record is a list of steps, which are undone from the last on. A step begins with its kind (1 byte) and the object
 //! (8 bytes); numbers are little-endian.
@@ -10,7 +10,7 @@ use crate::{
     store::{PageRead, PageWrite},
 };
 
-/// What takes a step of an operation back.
+/// An undo step, which takes a step of an operation back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The subobject was this, or not there.
@@ -27,7 +27,7 @@ const FOREIGN: u8 = 3;
 const FREE: u8 = 4;
 
 impl Step {
-    /// Does it.
+    /// Applies the step to pages.
     pub fn apply<P: PageRead + PageWrite>(&self, pages: &P) -> Result<()> {
         match self {
             Step::Set(at, value) => objects::update(pages, at.object, at.slot, value.as_deref()).map(drop),

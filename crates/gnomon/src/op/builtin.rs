@@ -233,7 +233,7 @@ pub mod set {
     use super::*;
 
     const FAMILY: &str = "set";
-    /// What the value has room for.
+    /// The quantity of claims: the length of the value, in bytes.
     const BYTES: u32 = 0;
     const LENGTH_BYTES: usize = 4;
 

@@ -1,4 +1,4 @@
-//! A property test for families of operations: whether what they declare is so.
+//! A property test for families of operations: it checks what they declare.
 
 use std::fmt;
 
@@ -24,9 +24,9 @@ pub struct Trial {
 pub struct Counterexample {
     /// The trial.
     pub trial: Trial,
-    /// What went wrong.
+    /// The failure, as a text.
     pub what: String,
-    /// Where random numbers began.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
@@ -102,7 +102,7 @@ fn check_trial(family: &Family, trial: &Trial) -> Result<(), String> {
         Ok::<_, String>(Called { operation, args })
     };
     let (a, b, value) = (called(0)?, called(1)?, &trial.value);
-    // What does not suit an operation is refused before anything is changed.
+    // Arguments that do not suit an operation are refused before anything is changed.
     let claims = |called: &Called<'_>| called.operation.claims(called.args, value);
     let (Ok(claims_a), Ok(claims_b)) = (claims(&a), claims(&b)) else { return Ok(()) };
     if a.name() == b.name()
@@ -172,7 +172,7 @@ fn check_trial(family: &Family, trial: &Trial) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two transactions have their claims granted at the same time, in both orders.
+/// True if two transactions have their claims granted at the same time, in both orders.
 fn both_granted(a: &[Claim], b: &[Claim]) -> bool {
     let (first, second) = (TxnId(1), TxnId(2));
     claims_of_two((first, a), (second, b)) && claims_of_two((second, b), (first, a))

@@ -14,9 +14,10 @@
 //!
 //! Updates are deferred: an operation sees nothing, and is applied when its transaction has its place in the order of
 //! commits. So operations whose order matters can share a lock, too ([`Commutes::InCommitOrder`]): what they make of a
-//! value is what they make of it in the order of their CSNs, and nobody has seen anything else. [`Commutes::Always`]
-//! says more: either order makes the same value, and each can be undone beside the other. That is what a store needs
-//! that applies operations at once. [`check_family`] looks for values and arguments for which it is not so.
+//! value is what they make of it in the order of their CSNs, and no transaction has seen anything else.
+//! [`Commutes::Always`] says more: either order makes the same value, and each can be undone beside the other. That
+//! is what a store needs that applies operations at once. [`check_family`] looks for values and arguments for which
+//! it is not so.
 //!
 //! What a transaction does observe of a value are the conditions of its claims. They hold until it ends, whatever
 //! others do (`lock/escrow.rs`), so they hold where it commits.
@@ -45,20 +46,20 @@ use crate::{
 /// A kind of change of one key's value. It must be deterministic: what comes of it follows from its arguments and the
 /// value alone.
 pub trait Operation: Send + Sync + 'static {
-    /// Its name in its family: stored with whatever waits to be applied, so it must never change its meaning.
+    /// Its name in its family: stored with calls that wait to be applied, so it must never change its meaning.
     fn name(&self) -> &'static str;
 
-    /// What it demands of quantities within `value`, the newest that is known: the changes that it makes of them, and
-    /// the conditions under which it may. [`Claim::value`] is what `value` says of the quantity. Each change of a
+    /// Returns its claims of quantities within `value`, the newest that is known: the changes that it makes of them,
+    /// and the conditions under which it may. [`Claim::value`] is what `value` says of the quantity. Each change of a
     /// quantity of which any operation of the family has a condition must be claimed.
     ///
     /// # Errors
     /// [`Error::Operation`] if the arguments or the value do not suit it.
     fn claims(&self, args: &[u8], value: &[u8]) -> Result<Vec<Claim>>;
 
-    /// What it makes of a value. If `claims` has granted it for some value, it must succeed for every other one that
-    /// operations of its family which commute with it, and were granted, can make of that: an error here stops the
-    /// database, since the transaction has committed.
+    /// Returns the value that it makes of `value`. If its `claims` were granted for some value, it must succeed for
+    /// every other one that operations of its family which commute with it, and were granted, can make of that: an
+    /// error here stops the database, since the transaction has committed.
     ///
     /// # Errors
     /// [`Error::Operation`] if the arguments or the value do not suit it.
@@ -80,29 +81,30 @@ pub trait Operation: Send + Sync + 'static {
         None
     }
 
-    /// As [`Operation::merge`], of two whose claims nobody has granted yet: those of the one call hold where those of both
+    /// As [`Operation::merge`], of two whose claims are not granted yet: those of the one call hold where those of both
     /// do, one after the other, and it is refused where the limits of either are not kept.
     fn merge_claims(&self, first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
         let _ = (first, second);
         None
     }
 
-    /// What becomes of the length of a value.
+    /// Returns its effect on the length of a value.
     fn length(&self, args: &[u8]) -> Length;
 }
 
-/// The limits that a value has to keep so that it keeps these when `delta` is added; none if there are no such numbers.
+/// Returns the limits that a value has to keep so that it keeps these when `delta` is added; none if there are no
+/// such numbers.
 fn limits_before((min, max): (i128, i128), delta: i128) -> Option<(i128, i128)> {
     let before = |limit: i128, none| if limit == none { Some(none) } else { limit.checked_sub(delta) };
     Some((before(min, i128::MIN)?, before(max, i128::MAX)?))
 }
 
-/// What keeps both of two limits.
+/// Returns the limits that keep both of two.
 fn both_limits((min, max): (i128, i128), (other_min, other_max): (i128, i128)) -> (i128, i128) {
     (min.max(other_min), max.min(other_max))
 }
 
-/// What an operation makes of the length of a value.
+/// The effect of an operation on the length of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// It stays as it is; and what others of the family that commute with it make of the length does not depend on
@@ -113,7 +115,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// By how many bytes it grows at most.
+    /// Returns the greatest number of bytes that it grows by.
     pub fn growth_bytes(self) -> usize {
         match self {
             Length::Same => 0,
@@ -122,7 +124,7 @@ impl Length {
     }
 }
 
-/// How two operations on the same value get on.
+/// The way in which two operations on the same value commute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commutes {
     /// One waits for the transaction of the other.
@@ -176,7 +178,7 @@ impl Family {
         Ok(Family { name, operations, table: table.iter().map(|row| row.to_vec()).collect() })
     }
 
-    /// Its name: stored with whatever waits to be applied.
+    /// Its name: stored with calls that wait to be applied.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -186,7 +188,7 @@ impl Family {
         &self.operations
     }
 
-    /// How the operations at two places of the list get on.
+    /// Returns how the operations at two places of the list commute.
     pub fn commutes(&self, a: usize, b: usize) -> Commutes {
         self.table[a][b]
     }

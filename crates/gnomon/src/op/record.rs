@@ -3,15 +3,15 @@
 //! A record is a count of fields (a varint), a bit for each that is set if it is null (lowest first), and the fields
 //! that are not null, one after the other. A field has a width of its own, or has its length (a varint) in front. A
 //! varint has seven bits a byte, lowest first, the high bit set in all but the last. Fields behind the last one are
-//! null. What the fields of a record are is nowhere stored: who calls tells the widths.
+//! null. The widths of fields are not stored with a record: the caller gives them.
 //!
 //! Numbers are signed integers, little-endian, in fields of 1, 2, 4 or 8 bytes, or decimals in fields of varying
 //! length: a byte for the sign (0, or 1 of a negative one), the scale (a varint), and the magnitude, little-endian,
 //! without zeros at its end but for the one byte of zero itself.
 //!
-//! A number that is added to is a quantity: claims keep it within bounds. Whoever adds to a field or has a condition on
-//! it must name the same number; and nobody may set such a field, which would change it unclaimed. A null stays null,
-//! whatever is added.
+//! A number that is added to is a quantity: claims keep it within bounds. All updates that add to a field or have a
+//! condition on it must name the same number; and none may set such a field, which would change it unclaimed. A null
+//! stays null, whatever is added.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const DECIMAL_BYTES_MAX: usize = 1 + 1 + 1 + 16;
 /// The greatest number of units, of any number.
 const UNITS_MAX: i128 = 10_i128.pow(38);
 
-/// How a number is stored, and in which units it is counted.
+/// The format in which a number is stored, and the units in which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     /// An integer as wide as its field.
@@ -42,9 +42,9 @@ pub enum Number {
 /// A condition on a number: that it is within these bounds, in units. It is not met by a null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Which field, from 0.
+    /// The field's place in the record, from 0.
     pub field: u16,
-    /// What it is.
+    /// The kind of number in the field.
     pub number: Number,
     /// The least that it may be; `i128::MIN` is no bound.
     pub min: i128,
@@ -52,14 +52,14 @@ pub struct Condition {
     pub max: i128,
 }
 
-/// What becomes of a field.
+/// A change of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A number is added to.
     Add {
-        /// What it is.
+        /// The kind of number in the field.
         number: Number,
-        /// How many units are added.
+        /// Number of units that are added.
         delta: i128,
         /// The scale of what is added; counts for [`Number::Decimal`] only.
         scale: u8,
@@ -68,7 +68,7 @@ pub enum Change {
         /// The greatest.
         max: i128,
     },
-    /// A field that nobody adds to is set to these bytes (one of varying length begins with its length), or to null.
+    /// A field that no update adds to is set to these bytes (one of varying length begins with its length), or to null.
     Set(Option<Vec<u8>>),
 }
 
@@ -77,9 +77,9 @@ pub enum Change {
 pub struct Update {
     /// The widths of the fields up to the last one named below, in bytes; 0 for a varying length.
     pub widths: Vec<u8>,
-    /// What must hold of the record before.
+    /// Conditions that the record must meet before the update.
     pub conditions: Vec<Condition>,
-    /// What becomes of which fields.
+    /// The changes, by field.
     pub changes: BTreeMap<u16, Change>,
 }
 
@@ -151,8 +151,7 @@ impl Operation for UpdateFields {
         if second.widths.len() > both.widths.len() {
             both.widths = second.widths;
         }
-        // The claims of both are granted by now; what comes of them is left to be applied, and which quantities they
-        // are.
+        // The claims of both are granted by now: only the changes, and the fields of the conditions, are still needed.
         both.conditions.extend(second.conditions);
         both.conditions.sort_by_key(|condition| condition.field);
         both.conditions.dedup_by_key(|condition| condition.field);
@@ -260,7 +259,7 @@ impl Number {
         }
     }
 
-    /// Whether a field of this width can hold it.
+    /// True if a field of this width can hold it.
     fn suits(self, width: u8) -> bool {
         match self {
             Number::Integer => matches!(width, 1 | 2 | 4 | 8),
@@ -268,12 +267,12 @@ impl Number {
         }
     }
 
-    /// Whether so many units have no digits behind a scale, where that counts.
+    /// True if so many units have no digits behind a scale; always, unless it is a [`Number::Decimal`].
     fn has_scale(self, delta: i128, scale: u8) -> bool {
         self != Number::Decimal || delta % 10_i128.pow(u32::from(SCALE_MAX - scale)) == 0
     }
 
-    /// How many units a field's bytes are.
+    /// Returns the number of units that a field's bytes stand for.
     fn units(self, bytes: &[u8]) -> Result<i128> {
         if self == Number::Integer {
             let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
@@ -355,11 +354,11 @@ impl Decimal {
 struct Record<'a> {
     /// Of each field of the widths given its bytes, with its length if that varies; none if it is null.
     fields: Vec<Option<&'a [u8]>>,
-    /// How many there are, those behind them included.
+    /// Number of fields, with those behind the widths given.
     count: usize,
-    /// The bits of those.
+    /// The null bits of all fields.
     nulls: &'a [u8],
-    /// Their bytes.
+    /// The bytes of the fields behind the widths given.
     rest: &'a [u8],
 }
 
@@ -416,7 +415,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether a field's bit is set. One without a bit is null.
+/// True if a field is null: its bit is set, or it has none.
 fn bit(nulls: &[u8], field: usize) -> bool {
     nulls.get(field / 8).is_none_or(|byte| byte >> (field % 8) & 1 == 1)
 }

@@ -46,14 +46,14 @@ pub const PAGE_BYTES: usize = PageSize::DEFAULT.bytes();
 pub const HEADER_BYTES: usize = 36;
 /// The size of the checksum that a sector begins with, in bytes.
 const SUM_BYTES: usize = 4;
-/// What the owner of a page of [`PageSize::DEFAULT`] has, in bytes.
+/// Bytes of a page of [`PageSize::DEFAULT`] that its owner has.
 pub const BODY_BYTES: usize = PageSize::DEFAULT.body_bytes();
 /// The version of the page format. Version 1 had one size, version 2 one checksum for all sectors.
 pub const FORMAT_VERSION: u8 = 3;
 /// In the header's byte 7, beside the size.
 const EARLY: u8 = 0x10;
 
-/// What a page holds.
+/// The kinds of contents of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
@@ -89,7 +89,7 @@ impl PageKind {
     }
 }
 
-/// What a page says of itself on disk.
+/// The identity of a page, as its header on disk states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The database that it belongs to.
@@ -100,13 +100,13 @@ pub struct Identity {
     pub logical: u64,
     /// The commit batch that wrote it.
     pub batch: u64,
-    /// Whether it was written before its batch was known. Then `batch` is the one that was next at the time, and its
+    /// True if it was written before its batch was known. Then `batch` is the one that was next at the time, and its
     /// own is that or a later one.
     pub early: bool,
 }
 
 impl Identity {
-    /// Whether a page that says this of itself is the one that is expected.
+    /// True if a page with this identity is the one that is expected.
     pub(crate) fn fits(&self, expected: &Identity) -> bool {
         let batch_fits =
             if expected.early { self.batch <= expected.batch } else { self.batch == expected.batch };
@@ -145,12 +145,12 @@ impl Page {
         self.size
     }
 
-    /// What the page holds.
+    /// Returns the kind of the page's contents.
     pub fn kind(&self) -> PageKind {
         self.kind
     }
 
-    /// Changes what the page holds.
+    /// Changes the kind of the page's contents.
     pub fn set_kind(&mut self, kind: PageKind) {
         self.kind = kind;
     }
@@ -207,7 +207,7 @@ impl Page {
         Ok((Page { kind, size, body: body.into() }, identity))
     }
 
-    /// What a block says that it is, if its checksums, version, kind and size are right.
+    /// Checks a block's checksums, version, kind and size, and returns its kind and identity.
     pub(crate) fn check(block: &[u8]) -> Result<(PageKind, Identity), String> {
         Page::parse(block).map(|(kind, _, identity)| (kind, identity))
     }
@@ -263,7 +263,7 @@ impl Page {
         set_sum(&mut block[..SECTOR_BYTES]);
     }
 
-    /// Has whatever a block contains look as if it was written so.
+    /// Makes a block whole: sets its checksums for the bytes that it contains.
     #[cfg(test)]
     pub(crate) fn make_whole(block: &mut [u8]) {
         Page::set_sums(block);
@@ -286,7 +286,7 @@ impl Page {
     }
 }
 
-/// What fits into a block of so many bytes beside the checksums of its sectors.
+/// Bytes that fit into a block of so many bytes beside the checksums of its sectors.
 pub(crate) const fn record_bytes(block_bytes: usize) -> usize {
     block_bytes / SECTOR_BYTES * (SECTOR_BYTES - SUM_BYTES)
 }
@@ -311,7 +311,7 @@ pub(crate) fn out_of_sectors(block: &[u8]) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Which sector of free space is neither zero nor as it was written, and what is wrong with it.
+/// Returns a sector of free space that is neither zero nor as it was written, and its defect.
 pub(crate) fn damaged_sector(space: &[u8]) -> Option<(usize, String)> {
     let sectors = space.chunks(SECTOR_BYTES).enumerate();
     sectors

@@ -5,11 +5,11 @@
 //! it then grows by what is asked for, and shrinks again with the next fetches. A page costs its size, so a large one
 //! evicts many small ones; the clock does not ask how large a page is.
 //!
-//! A frame's latch guards an image, which shares its bytes with clones of it. Whoever changes a page replaces or un-shares
-//! them, so that a commit batch and readers keep theirs unchanged without copying it beforehand.
+//! A frame's latch guards an image, which shares its bytes with clones of it. A thread that changes a page replaces
+//! or un-shares them, so that a commit batch and readers keep theirs unchanged without copying it beforehand.
 //!
 //! Loading: a frame enters the table latched exclusively and without an image, and its loader runs after that. So
-//! while a loader looks for the page's place on disk nobody else can load the page, change it, or give it another
+//! while a loader looks for the page's place on disk no other thread can load the page, change it, or give it another
 //! place. A loader may fetch other pages, of higher levels only.
 //!
 //! The pool does no I/O and does not know what changed frames are for; the store does.
@@ -29,19 +29,19 @@ use crate::{
     },
 };
 
-/// So much of a page's body is asked for in advance: what a search in most nodes looks at.
+/// Bytes of a page's body that are prefetched: the part that a search in most nodes looks at.
 const PREFETCHED_BYTES: usize = 384;
-/// What a frame and its place in tables cost beside the page, in bytes, about.
+/// Bytes that a frame and its place in tables cost beside the page, about.
 const FRAME_OVERHEAD_BYTES: usize = 256;
-/// What a frame counts whose page is of the default size, or not known yet.
+/// Bytes counted for a frame whose page is of the default size, or not known yet.
 const FRAME_BYTES: usize = PAGE_BYTES + FRAME_OVERHEAD_BYTES;
 
-/// What a frame with this page counts.
+/// Returns the bytes counted for a frame with this page.
 fn frame_bytes(page: &Page) -> usize {
     page.size().bytes() + FRAME_OVERHEAD_BYTES
 }
 
-/// Which page a frame holds: its level (0 for data, 1 and up for nodes of the page table) and its number.
+/// The page of a frame: its level (0 for data, 1 and up for nodes of the page table) and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PoolKey {
     pub level: u8,
@@ -49,7 +49,7 @@ pub(crate) struct PoolKey {
 }
 
 impl PoolKey {
-    /// Fibonacci hashing: page numbers are dense and nobody's to choose, so one multiplication spreads them.
+    /// Fibonacci hashing: page numbers are dense and not chosen by a client, so one multiplication spreads them.
     fn spread(self) -> u64 {
         (self.index ^ (u64::from(self.level) << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -63,7 +63,7 @@ pub(crate) struct Frame {
     latch: Arc<Latch<Image>>,
     /// Raised under the shard's mutex only, so that an evictor that holds it can trust a zero.
     pins: AtomicU32,
-    /// What it counts in the pool. Changed under the shard's mutex only.
+    /// Bytes counted for it in the pool. Changed under the shard's mutex only.
     bytes: AtomicUsize,
     /// Changed since the last commit batch was closed: the image exists nowhere else.
     pub dirty: AtomicBool,
@@ -84,13 +84,13 @@ impl Frame {
         }
     }
 
-    /// The image, if nobody holds the frame exclusively at the moment.
+    /// Returns the image, unless a thread holds the frame exclusively at the moment.
     pub fn try_read(self: &Arc<Frame>) -> Option<ReadLatch> {
         let latch = Latch::try_read_arc(&self.latch)?;
         latch.is_some().then_some(ReadLatch { latch })
     }
 
-    /// Whether the image exists nowhere else, or is about to be written.
+    /// True if the image exists nowhere else, or is about to be written.
     fn is_changed(&self) -> bool {
         self.dirty.load(Ordering::Acquire) || self.in_flight.load(Ordering::Acquire)
     }
@@ -121,7 +121,7 @@ impl Pin {
         latch.is_some().then_some(WriteLatch { latch, pin: self })
     }
 
-    /// The same, unless somebody has it latched.
+    /// Latches the frame exclusively, unless a thread has it latched; none, too, if loading it failed.
     pub fn try_write(self) -> Option<WriteLatch> {
         let latch = Latch::try_write_arc(&self.0.latch)?;
         latch.is_some().then_some(WriteLatch { latch, pin: self })
@@ -171,13 +171,13 @@ impl WriteLatch {
         *self.latch = Some(before);
     }
 
-    /// The image for changing: its bytes are copied if somebody else still has them.
+    /// Returns the image for changing: its bytes are copied if a clone still shares them.
     pub fn page_mut(&mut self) -> &mut Page {
         self.latch.as_mut().expect("checked when it was latched")
     }
 }
 
-/// What the table says of a frame, so that a reader of its page need not touch the frame.
+/// The table's entry of a frame, so that a reader of its page need not touch the frame.
 struct Slot {
     frame: Arc<Frame>,
     /// The frame's.
@@ -203,7 +203,7 @@ impl Slot {
         PoolKey { level: self.level, index: self.page }
     }
 
-    /// Whether somebody holds the frame or its latch, which is cloned under the shard's mutex only.
+    /// True if the frame or its latch is in use. The latch is cloned under the shard's mutex only.
     fn is_pinned(&self) -> bool {
         const OWNERS: usize = 2;
         self.frame.pins.load(Ordering::Acquire) > 0 || Arc::strong_count(&self.latch) > OWNERS
@@ -215,12 +215,12 @@ struct Shard {
     slots: Table,
     /// The pages that have frames, round which the clock turns.
     clock: Vec<PoolKey>,
-    /// What all frames count.
+    /// Bytes counted for all frames.
     bytes: usize,
     hand: usize,
-    /// How often a data page was asked for.
+    /// Number of times that a data page was asked for.
     data_fetches: u64,
-    /// What the seeded schedules must catch: a frame counts as unpinned before its holder lets go of it.
+    /// A bug that the seeded schedules must catch: a frame counts as unpinned before its holder lets go of it.
     #[cfg(all(test, shuttle))]
     unpins_early: bool,
 }
@@ -314,8 +314,8 @@ pub(crate) struct Pool {
 
 /// The fewest frames of pages of the default size that a pool works with: a deep descent of every level pins a dozen.
 const FRAMES_MIN: usize = 64;
-/// So many that threads with pages of their own seldom meet in one: what they wait for is less the mutex than the memory
-/// that another processor had last.
+/// Number of shards, at most: so many that threads with pages of their own seldom meet in one. Threads that meet wait
+/// less for the mutex than for the memory that another processor had last.
 const SHARDS_MAX: usize = 256;
 
 impl Pool {
@@ -328,22 +328,22 @@ impl Pool {
         Pool { shards: (0..shards).map(|_| Line::default()).collect(), shard_bytes: bytes / shards }
     }
 
-    /// How many bytes it holds at most while all can be evicted.
+    /// Returns the bytes that it holds at most while all can be evicted.
     pub fn capacity(&self) -> usize {
         self.shard_bytes * self.shards.len()
     }
 
-    /// How many bytes it holds now.
+    /// Returns the bytes that it holds now.
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().bytes).sum()
     }
 
-    /// How many frames it holds now.
+    /// Returns the number of frames that it holds now.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().clock.len()).sum()
     }
 
-    /// How often a data page was asked for, in memory or not.
+    /// Returns the number of times that a data page was asked for, in memory or not.
     pub fn data_fetches(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().data_fetches).sum()
     }
@@ -371,8 +371,8 @@ impl Pool {
         latch.is_some().then_some(ReadLatch { latch })
     }
 
-    /// Data pages, each latched shared if it is in memory and nobody has it exclusively. What leads to them is fetched for
-    /// all at once, and then how their bodies begin.
+    /// Latches data pages shared, each if it is in memory and no thread has it exclusively. Prefetches the table
+    /// entries, latches and frames of all at once, and then the beginnings of their bodies.
     pub fn try_read_all(&self, pages: &[PageId], latches: &mut Vec<Option<ReadLatch>>) {
         let keys = || pages.iter().map(|id| PoolKey { level: 0, index: id.0 });
         for key in keys() {
@@ -439,14 +439,14 @@ impl Pool {
             }
             None => {
                 let pin = Pin::new(&shard.insert(key, bytes, self.shard_bytes));
-                // Before anybody else finds the frame: nobody can hold its latch yet.
+                // Before another thread finds the frame: none can hold its latch yet.
                 pin.replace(page);
                 pin
             }
         }
     }
 
-    /// Takes a frame out of the table: its page is no more. Whoever holds the frame keeps it to himself.
+    /// Takes a frame out of the table: its page is no more. A thread that holds the frame keeps it to itself.
     pub fn remove(&self, frame: &Arc<Frame>) {
         self.shard(frame.key).lock().remove(frame);
     }

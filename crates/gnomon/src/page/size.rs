@@ -12,7 +12,7 @@ use crate::{Error, Result, disk::SECTOR_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize(u8);
 
-/// How many sizes there are.
+/// Number of sizes.
 pub(crate) const SIZES: usize = 12;
 
 impl PageSize {
@@ -58,7 +58,7 @@ impl PageSize {
         512 << self.0
     }
 
-    /// What a page's owner has of it, in bytes.
+    /// Bytes of the page that its owner has.
     pub const fn body_bytes(self) -> usize {
         self.bytes() - HEADER_BYTES - (self.bytes() / SECTOR_BYTES - 1) * SUM_BYTES
     }
@@ -98,12 +98,12 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// How many pages of each size.
+/// Number of pages of each size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCounts([u64; SIZES]);
 
 impl PageCounts {
-    /// So many pages of one size.
+    /// Returns the counts of `count` pages of one size.
     pub fn of(size: PageSize, count: u64) -> PageCounts {
         let mut counts = PageCounts::default();
         counts[size] = count;
@@ -120,17 +120,17 @@ impl PageCounts {
         PageCounts(counts)
     }
 
-    /// How many there are of each size, from the smallest on.
+    /// Returns the number of pages of each size, from the smallest on.
     pub fn to_array(self) -> [u64; SIZES] {
         self.0
     }
 
-    /// What is left of these when `others` are taken away.
+    /// Returns these less `others`, and 0 where there are more of `others`.
     pub fn beyond(&self, others: &PageCounts) -> PageCounts {
         PageCounts(std::array::from_fn(|code| self.0[code].saturating_sub(others.0[code])))
     }
 
-    /// As many of these as there are of `others`.
+    /// Returns the lower number of the two for each size.
     pub fn at_most(&self, others: &PageCounts) -> PageCounts {
         PageCounts(std::array::from_fn(|code| self.0[code].min(others.0[code])))
     }
@@ -141,7 +141,7 @@ impl PageCounts {
     }
 }
 
-/// So many pages of the default size.
+/// The counts of so many pages of the default size.
 impl From<u64> for PageCounts {
     fn from(count: u64) -> PageCounts {
         PageCounts::of(PageSize::DEFAULT, count)

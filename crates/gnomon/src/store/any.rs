@@ -13,7 +13,7 @@ use crate::{
     sync::Arc,
 };
 
-/// How much of the store is in use.
+/// The parts of a store that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStats {
     /// The version of the file's format.
@@ -44,7 +44,7 @@ pub struct StoreStats {
     pub pool_frames: usize,
     /// Bytes of the buffer pool in use, and at most.
     pub pool_bytes: (usize, usize),
-    /// What was done since it was opened.
+    /// Work done since it was opened.
     pub activity: Activity,
 }
 
@@ -103,12 +103,12 @@ impl Store {
         }
     }
 
-    /// Whether nothing was ever written to it.
+    /// True if nothing was ever written to it.
     pub fn is_new(&self) -> bool {
         on_either!(self, store => store.is_new())
     }
 
-    /// Whether it was opened to be looked at.
+    /// True if it was opened read-only.
     pub fn is_read_only(&self) -> bool {
         on_either!(self, store => store.is_read_only())
     }
@@ -118,7 +118,8 @@ impl Store {
         check_page_size(on_either!(self, store => store.unit()), size)
     }
 
-    /// Where a logical page is, as far as that is known: the name of a file, and which physical page of it.
+    /// Returns the place of a logical page, as far as that is known: the name of a file, and which physical page of
+    /// it.
     pub fn place_of(&self, page: PageId) -> Option<(String, u64)> {
         match self {
             Store::Shadow(store) => store.place_of(page),
@@ -156,12 +157,12 @@ impl Store {
         on_either!(self, store => store.when_durable(csn, call));
     }
 
-    /// Has commits wait so long for others before they are made durable together.
+    /// Sets the time that commits wait for others before they are made durable together.
     pub fn set_commit_interval(&self, interval: Duration) {
         on_either!(self, store => store.durability().set_interval(interval));
     }
 
-    /// How much of it is in use.
+    /// Returns how much of it is in use.
     pub fn stats(&self) -> StoreStats {
         on_either!(self, store => store.stats())
     }
@@ -171,18 +172,18 @@ impl Store {
         on_either!(self, store => store.close())
     }
 
-    /// What was found wrong with disks and copies since this was last asked.
+    /// Returns the faults of disks and copies that were found since the last call.
     pub fn take_reports(&self) -> Vec<String> {
         self.shadow().map(|store| store.take_reports()).unwrap_or_default()
     }
 
-    /// The store that recovers by shadow paging, which it is.
+    /// Returns the store, which must be one that recovers by shadow paging.
     #[cfg(all(test, not(shuttle)))]
     pub fn as_shadow(&self) -> &Arc<ShadowStore> {
         self.shadow().expect("the test is about such a store")
     }
 
-    /// The same, of which nobody else has a handle.
+    /// Returns the same for changing. This must be its only handle.
     #[cfg(test)]
     pub fn shadow_mut(&mut self) -> &mut ShadowStore {
         match self {
@@ -191,7 +192,8 @@ impl Store {
         }
     }
 
-    /// The store that recovers by a log of pages, which it is, of which nobody else has a handle.
+    /// Returns the store, which must be one that recovers by a log of pages, for changing. This must be its only
+    /// handle.
     #[cfg(all(test, not(shuttle)))]
     pub fn logged_mut(&mut self) -> &mut LoggedStore {
         match self {
@@ -200,7 +202,7 @@ impl Store {
         }
     }
 
-    /// What seeded schedules have it do wrong.
+    /// The race that seeded schedules have planted in it.
     #[cfg(all(test, shuttle))]
     pub fn race(&self) -> Option<super::shadow::PlantedRace> {
         self.shadow().and_then(|store| store.race)

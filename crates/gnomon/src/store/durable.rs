@@ -1,14 +1,14 @@
-//! Who makes commits durable, and who is told: group commit by a leader. Every store does it so; what a batch is, and how
-//! it is written, is the store's ([`GroupCommit::write_batch`]).
+//! Group commit by a leader: makes commits durable and tells the threads that wait for them. Every store does it so;
+//! what a batch is, and how it is written, is the store's ([`GroupCommit::write_batch`]).
 //!
-//! Whoever waits for a commit and finds nobody writing becomes the leader and writes the next batch, on its own
-//! thread: a hand-off to another thread would cost more than the work. Those who come meanwhile queue up. If there are
-//! some when the batch is durable, the leader goes on with the next one, since nobody else could begin it sooner; after
-//! some batches it has one of the others woken to lead. Before each batch it yields its processor once: where there are
-//! more clients than processors, batches are larger for it; an interval may be set for which it sleeps instead. Those
-//! whose commits a batch holds are told, one of them by the leader and the rest by that one, so that the next batch does
-//! not wait for their wake-ups. Callbacks are called by the leader; it does not go on for them, since one of them may be
-//! the last to hold the database, which is closed by leading once more.
+//! A thread that waits for a commit while no batch is being written becomes the leader and writes the next batch
+//! itself: a hand-off to another thread would cost more than the work. Threads that come meanwhile queue up. If there
+//! are some when the batch is durable, the leader goes on with the next one, since no other thread could begin it
+//! sooner; after some batches it has one of the others woken to lead. Before each batch it yields its processor once:
+//! where there are more clients than processors, batches are larger for it; an interval may be set for which it
+//! sleeps instead. Of the threads whose commits a batch holds, the leader wakes one, and that one wakes the rest, so
+//! that the next batch does not wait for their wake-ups. Callbacks are called by the leader; it does not go on for
+//! them, since one of them may be the last to hold the database, which is closed by leading once more.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -26,10 +26,10 @@ use crate::{
 
 type Callback = Box<dyn FnOnce(Result<Csn>) + Send>;
 
-/// Which commits are durable, and who waits for more.
+/// The durable commits, and the threads and callbacks that wait for more.
 pub struct Durability {
     state: Mutex<State>,
-    /// What the state says is durable, for those who only look.
+    /// The state's durable CSN, for reads without its mutex.
     durable: Line<AtomicU64>,
 }
 
@@ -37,7 +37,7 @@ struct State {
     durable: Csn,
     leading: bool,
     failed: bool,
-    /// How long a leader waits before each batch.
+    /// Time that a leader waits before each batch.
     interval: Duration,
     waiting: Vec<Waiting>,
     /// To be called when it fails.
@@ -54,13 +54,13 @@ enum Then {
     Call(Callback),
 }
 
-/// So many batches one thread leads at most, while its own client waits.
+/// Number of batches that one thread leads at most, while its own client waits.
 const BATCHES_LED_MAX: usize = 8;
 
 /// A thread that waits for a batch.
 #[derive(Default)]
 struct Sleeper {
-    /// When it is to wake up: those whom it has to wake.
+    /// Set when it is to wake up: the threads that it has to wake in turn.
     woken: Mutex<Option<Vec<Arc<Sleeper>>>>,
     condvar: Condvar,
 }
@@ -82,7 +82,7 @@ impl Sleeper {
         self.wake_to_wake(Vec::new());
     }
 
-    /// Wakes it, and has it wake others.
+    /// Wakes the thread, which then wakes others.
     fn wake_to_wake(&self, others: Vec<Arc<Sleeper>>) {
         *self.woken.lock() = Some(others);
         self.condvar.notify_one();
@@ -90,7 +90,7 @@ impl Sleeper {
 }
 
 impl Durability {
-    /// Of a store in which this commit and all before it are durable.
+    /// Returns the state for a store in which this commit and all before it are durable.
     pub fn new(durable: Csn) -> Durability {
         Durability {
             state: Mutex::new(State {
@@ -105,18 +105,18 @@ impl Durability {
         }
     }
 
-    /// Notes what is durable now.
+    /// Notes the newest durable commit.
     fn note_durable(&self, state: &mut State, durable: Csn) {
         state.durable = state.durable.max(durable);
         self.durable.store(state.durable.0, Ordering::Release);
     }
 
-    /// Has leaders wait so long for others before each batch.
+    /// Sets the time that leaders wait for others before each batch.
     pub fn set_interval(&self, interval: Duration) {
         self.state.lock().interval = interval;
     }
 
-    /// Tells those whose commits are durable now.
+    /// Notes that commits are durable up to this one, and wakes or calls those that wait for them.
     fn advance(&self, durable: Csn) {
         let done: Vec<Waiting> = {
             let mut state = self.state.lock();
@@ -136,7 +136,7 @@ impl Durability {
         calls.into_iter().for_each(|(csn, call)| tell(call, Ok(csn)));
     }
 
-    /// Wakes everybody: the store is poisoned, and says so to whoever looks.
+    /// Wakes all waiting threads, which find that the store is poisoned, and calls all callbacks.
     pub fn fail(&self) {
         let (waiting, on_failure) = {
             let mut state = self.state.lock();
@@ -170,12 +170,12 @@ impl Durability {
     }
 }
 
-/// Calls a callback. A panic of it is not to keep others from being told.
+/// Calls a callback. A panic in it does not keep the others from being called.
 fn tell(call: Callback, result: Result<Csn>) {
     let _ = catch_unwind(AssertUnwindSafe(|| call(result)));
 }
 
-/// Whoever leads and panics leaves others waiting for it: they are told instead.
+/// Poisons the store if its leader panics, so that waiting threads get an error.
 struct PoisonOnPanic<'a, S: GroupCommit>(&'a S);
 
 impl<S: GroupCommit> Drop for PoisonOnPanic<'_, S> {
@@ -188,7 +188,7 @@ impl<S: GroupCommit> Drop for PoisonOnPanic<'_, S> {
 
 /// A store whose commits become durable in batches.
 pub trait GroupCommit: Send + Sync + Sized + 'static {
-    /// What is durable, and who waits.
+    /// Returns the durable commits and the threads that wait.
     fn durability(&self) -> &Durability;
     /// The last CSN that was taken.
     fn last_csn(&self) -> Csn;
@@ -199,7 +199,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
     /// Makes everything durable that was changed by now, which is not called by two threads at a time. Returns the
     /// newest commit that is durable then. A failure poisons the store.
     fn write_batch(&self) -> Result<Csn>;
-    /// What the seeded schedules must catch: a thread that waits for a batch is not put on the list at once.
+    /// A bug that the seeded schedules must catch: a thread that waits for a batch is not put on the list at once.
     #[cfg(all(test, shuttle))]
     fn loses_wakeups(&self) -> bool {
         false
@@ -210,7 +210,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
         Csn(self.durability().durable.load(Ordering::Acquire))
     }
 
-    /// Waits until a commit is durable, writing commit batches if nobody else does.
+    /// Waits until a commit is durable. Writes commit batches if no other thread does.
     fn wait_durable(&self, csn: Csn) -> Result<()> {
         debug_assert!(csn <= self.last_csn());
         loop {
@@ -250,7 +250,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
             led += 1;
             let panicked = PoisonOnPanic(self);
             match interval {
-                // Whoever could run in this thread's place commits first, and is in the batch. Nobody else is waited
+                // A thread that could run in this one's place commits first, and is in the batch. No other is waited
                 // for.
                 Duration::ZERO => thread::yield_now(),
                 interval => thread::sleep(interval),
@@ -278,7 +278,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
         self.lead_next(Self::write_batch)
     }
 
-    /// Waits until nobody writes a batch or a root, and then does, by `write`.
+    /// Waits until no thread writes a batch or a root, and then writes one by `write`.
     fn lead_next(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
         loop {
             let mut state = self.durability().state.lock();
@@ -297,8 +297,8 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Calls `call` once a commit is durable or has failed: at once, or on the thread that writes its batch.
-    /// Somebody must write that batch: see [`GroupCommit::wait_durable`].
+    /// Calls `call` once a commit is durable or has failed: at once, or on the thread that writes its batch. Some
+    /// thread must write that batch: see [`GroupCommit::wait_durable`].
     fn when_durable(self: &Arc<Self>, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
         let store = Arc::downgrade(self);
         let call = move |result: Result<Csn>| match result {
@@ -315,7 +315,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
         call(result);
     }
 
-    /// Writes something by `write`, unless somebody is writing.
+    /// Writes a batch or a root by `write`, unless a thread is writing one.
     fn lead_if_free(&self, write: impl FnOnce(&Self) -> Result<Csn>) -> Result<()> {
         let mut state = self.durability().state.lock();
         self.check()?;

@@ -1,4 +1,4 @@
-//! Level 0: page transactions. What the access methods need of a store, whichever way it recovers.
+//! Level 0: page transactions. The interface of a store to the access methods, whichever way it recovers.
 //!
 //! Reading and writing are two traits, so that a read path cannot allocate. A guard is a latch: short, for
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
@@ -33,16 +33,16 @@ pub trait PageRead {
     /// page as it was.
     type ReadGuard: Deref<Target = Page>;
 
-    /// Latches a page shared and returns its image. Waits while somebody holds it exclusively.
+    /// Latches a page shared and returns its image. Waits while another thread holds it exclusively.
     fn read(&self, id: PageId) -> Result<Self::ReadGuard>;
 
-    /// How often what a page covers has changed so far, of any page ([`PageWrite::note_restructured`]); none where that
-    /// is not counted.
+    /// Returns how often the range that a page covers has changed so far, of any page
+    /// ([`PageWrite::note_restructured`]); none where that is not counted.
     fn restructured(&self) -> Option<u64> {
         None
     }
 
-    /// Latches pages shared, each if it is in memory and nobody has it exclusively, and has the processor fetch them all at
+    /// Latches pages shared, each if it is in memory and no thread has it exclusively, and prefetches them all at
     /// once. Adds one for each of `ids`; none says nothing.
     fn try_read_all(&self, ids: &[PageId], guards: &mut Vec<Option<Self::ReadGuard>>) {
         guards.extend(ids.iter().map(|_| None));
@@ -67,8 +67,8 @@ pub trait PageWrite: PageRead {
         None
     }
     /// Notes that entries are about to go from one page to another, or that a page is about to be freed. Both are
-    /// latched exclusively until that is done: who latches one of them afterwards sees the count. (The pages of a dropped
-    /// tree are given back without: nobody has a place in it any more.)
+    /// latched exclusively until that is done: a thread that latches one of them afterwards sees the count. (The
+    /// pages of a dropped tree are given back without: no thread has a place in it any more.)
     fn note_restructured(&self) {}
     /// A new page of zeros of the given kind and size, latched exclusively.
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<Self::WriteGuard>;

@@ -11,7 +11,7 @@ use std::{
 
 /// The stack of a scheduled thread in bytes; shuttle's own default is too small for a descent through the engine.
 const STACK_BYTES: usize = 512 << 10;
-/// How many times a schedule of an odd seed changes its mind about priorities, plus one.
+/// Number of changes of priorities in a schedule of an odd seed, plus one.
 const PCT_DEPTH: usize = 3;
 
 /// Runs `f` under `iterations` seeded schedules, or under as many as `GNOMON_SHUTTLE_SEEDS` says (1000 is a good

@@ -1,8 +1,8 @@
-//! Keeping apart in memory what different processors change.
+//! Keeps values that different processors change apart in memory.
 
 use std::ops::{Deref, DerefMut};
 
-/// A value on cache lines of its own: who changes it does not slow down those who use what would lie beside it. Two
+/// A value on cache lines of its own: a change of it does not slow down threads that use values beside it. It takes two
 /// lines, since processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]

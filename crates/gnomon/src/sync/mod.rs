@@ -9,9 +9,9 @@
 //! - [`Mutex`], [`RwLock`], [`Condvar`] (`wait`, `wait_while`, `wait_for` a duration, `notify_one`, `notify_all`);
 //! - [`Latch`], a reader-writer lock whose guards own their `Arc`, for frames of a buffer pool;
 //! - [`atomic`], [`thread`], [`OnceLock`], [`Arc`], [`Weak`];
-//! - [`Line`], which keeps what one thread changes apart from what others read;
+//! - [`Line`], which keeps a value that one thread changes apart from values that others read;
 //! - [`prefetch`], which asks for memory before it is needed;
-//! - `slot_of_thread`, for what each thread has a place of its own for.
+//! - `slot_of_thread`, which gives each thread one of several places.
 //!
 //! Under the scheduler there is no time: a timed wait runs out after a random number of steps of other threads,
 //! however long its duration is, so that both outcomes are explored. All memory orderings are sequentially

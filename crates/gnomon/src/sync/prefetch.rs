@@ -1,4 +1,4 @@
-//! Having the processor fetch memory before it is needed.
+//! Prefetching: the processor fetches memory before it is needed.
 //!
 //! A load that misses the caches takes as long as hundreds of instructions. Loads that depend on each other, as those
 //! of a search do, and loads with a lock between them come one after the other; those that are asked for here come at
@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-/// What a processor fetches at once, in bytes.
+/// Bytes that a processor fetches at once: a cache line.
 const LINE_BYTES: usize = 64;
 
 /// Asks for the memory of a value. A hint: it changes nothing, and does nothing on processors that are not x86-64.

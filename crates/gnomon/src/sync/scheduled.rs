@@ -34,7 +34,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// A lock that nobody holds.
+    /// Makes a lock that is free.
     pub const fn new(value: T) -> Self {
         Mutex(scheduler::Mutex::new(value))
     }
@@ -50,12 +50,12 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody holds it, then holds it.
+    /// Waits until the lock is free, then takes it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, held: Some(self.acquire()) }
     }
 
-    /// Holds it if nobody does.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let held = match self.0.try_lock() {
             Ok(held) => held,
@@ -103,19 +103,19 @@ impl<T> From<T> for Mutex<T> {
     }
 }
 
-/// Whether a timed wait ran out.
+/// The result of a timed wait: true if the time ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether the time ran out before a notification.
+    /// True if the time ran out before a notification.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 /// A condition variable. Shuttle's own has no timed wait, so this one is made of parking: a waiter puts itself
-/// on the list before it gives the mutex away, and whoever takes it off the list has notified it.
+/// on the list before it gives the mutex away, and a notification takes it off the list.
 #[derive(Default)]
 pub struct Condvar {
     waiters: Unscheduled<Vec<Arc<Waiter>>>,
@@ -145,7 +145,7 @@ impl Drop for Place<'_> {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// Makes a condition variable without waiters.
     pub const fn new() -> Self {
         Condvar { waiters: parking_lot::const_mutex(Vec::new()) }
     }
@@ -199,7 +199,7 @@ impl Condvar {
         WaitTimeoutResult(timed_out)
     }
 
-    /// Wakes one waiter, whichever; false if there was none.
+    /// Wakes a random waiter; false if there was none.
     pub fn notify_one(&self) -> bool {
         shuttle::thread::sleep(Duration::ZERO);
         let count = self.waiters.lock().len();
@@ -213,7 +213,7 @@ impl Condvar {
         true
     }
 
-    /// Wakes all who wait now, and says how many.
+    /// Wakes all waiting threads, and returns their number.
     pub fn notify_all(&self) -> usize {
         shuttle::thread::sleep(Duration::ZERO);
         let waiters = std::mem::take(&mut *self.waiters.lock());
@@ -238,7 +238,7 @@ impl fmt::Debug for Condvar {
 pub struct RwLock<T: ?Sized>(scheduler::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// Makes a lock that is free.
     pub const fn new(value: T) -> Self {
         RwLock(scheduler::RwLock::new(value))
     }
@@ -250,17 +250,17 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody holds it exclusively, then holds it shared.
+    /// Waits until no thread holds it exclusively, then holds it shared.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody holds it, then holds it exclusively.
+    /// Waits until it is free, then holds it exclusively.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds it shared if nobody holds it exclusively.
+    /// Holds it shared if no thread holds it exclusively.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         match self.0.try_read() {
             Ok(held) => Some(held),
@@ -269,7 +269,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Holds it exclusively if nobody holds it.
+    /// Holds it exclusively if it is free.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         match self.0.try_write() {
             Ok(held) => Some(held),
@@ -290,15 +290,15 @@ impl<T> fmt::Debug for RwLock<T> {
     }
 }
 
-/// A reader-writer lock whose guards own their `Arc`. Who may enter is decided by a scheduled mutex and condition
-/// variable; the value itself lies in a parking_lot lock, which whoever was admitted takes without waiting.
+/// A reader-writer lock whose guards own their `Arc`. A scheduled mutex and condition variable decide which thread may
+/// enter; the value itself lies in a parking_lot lock, which an admitted thread takes without waiting.
 pub struct Latch<T> {
     admission: Mutex<Admission>,
     left: Condvar,
     value: Arc<parking_lot::RwLock<T>>,
 }
 
-/// Who holds a latch and who waits for it.
+/// The holders of a latch, and the writers that wait for it.
 #[derive(Default)]
 struct Admission {
     readers: usize,
@@ -322,7 +322,7 @@ pub struct LatchWrite<T> {
 }
 
 impl<T> Latch<T> {
-    /// A latch that nobody holds.
+    /// Makes a latch that is free.
     pub fn new(value: T) -> Self {
         Latch {
             admission: Mutex::default(),
@@ -331,7 +331,7 @@ impl<T> Latch<T> {
         }
     }
 
-    /// Waits until nobody holds it exclusively, then holds it shared.
+    /// Waits until no thread holds or awaits it exclusively, then holds it shared.
     pub fn read_arc(self: &Arc<Self>) -> LatchRead<T> {
         let mut admission = self.admission.lock();
         self.left.wait_while(&mut admission, |a| a.writer || a.writers_waiting > 0);
@@ -340,7 +340,7 @@ impl<T> Latch<T> {
         self.admitted_read()
     }
 
-    /// Waits until nobody holds it, then holds it exclusively.
+    /// Waits until it is free, then holds it exclusively.
     pub fn write_arc(self: &Arc<Self>) -> LatchWrite<T> {
         let mut admission = self.admission.lock();
         admission.writers_waiting += 1;
@@ -351,7 +351,7 @@ impl<T> Latch<T> {
         self.admitted_write()
     }
 
-    /// Holds it shared if nobody holds or awaits it exclusively.
+    /// Holds it shared if no thread holds or awaits it exclusively.
     pub fn try_read_arc(self: &Arc<Self>) -> Option<LatchRead<T>> {
         let mut admission = self.admission.lock();
         if admission.writer || admission.writers_waiting > 0 {
@@ -362,7 +362,7 @@ impl<T> Latch<T> {
         Some(self.admitted_read())
     }
 
-    /// Holds it exclusively if nobody holds it.
+    /// Holds it exclusively if it is free.
     pub fn try_write_arc(self: &Arc<Self>) -> Option<LatchWrite<T>> {
         let mut admission = self.admission.lock();
         if admission.writer || admission.readers > 0 {

@@ -1,4 +1,4 @@
-//! Which of several places a thread uses, so that threads keep out of each other's way.
+//! Spreads threads over several places, so that they seldom contend for one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

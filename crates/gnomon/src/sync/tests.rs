@@ -37,7 +37,7 @@ mod scheduled {
     use crate::sync::*;
     use std::{panic::catch_unwind, time::Duration};
 
-    /// Whether some seed below 1000 makes `f` fail, and fail again when it is repeated.
+    /// True if some seed below 1000 makes `f` fail, and fail again when it is repeated.
     fn is_caught(f: impl Fn() + Send + Sync + 'static) -> bool {
         let f = Arc::new(f);
         let Some((seed, _)) = find_failing_seed(0..1000, f.clone()) else { return false };

@@ -1,4 +1,4 @@
-//! Where a transaction may find the keys that it uses next, without a search from the root.
+//! Guesses where the keys are that a transaction uses next, without a search from the root.
 //!
 //! Two guesses, which the tree checks ([`Place`]): keys that it has said that it will use ([`Transaction::prefetch`]) are
 //! where they were then; and a key may be on the leaf that was searched last in its tree.
@@ -12,9 +12,9 @@ use crate::{
     access::{Place, Reach, Search},
 };
 
-/// So many places are kept: a key is looked for among all.
+/// Number of places that are kept: a key is looked for among all.
 const PLACES_MAX: usize = 32;
-/// For so many trees the last leaf is kept.
+/// Number of trees of which the last leaf is kept.
 const REACHES_MAX: usize = 4;
 
 /// The guesses.
@@ -27,7 +27,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The search for a key, which begins where the key may be.
+    /// Returns the search for a key, which begins where the key may be.
     pub fn search(&mut self, tree: TreeId, key: &[u8]) -> Search {
         // Keys differ in their ends, if at all.
         let end = key.last_chunk::<4>();
@@ -41,7 +41,7 @@ impl Ahead {
         }))
     }
 
-    /// Notes what a search has come to. Returns where the key is.
+    /// Notes the result of a search. Returns where the key is.
     pub fn searched(&mut self, tree: TreeId, key: &[u8], search: Search) -> Option<Place> {
         let place = search.place();
         if let Some(reach) = search.reach(key) {

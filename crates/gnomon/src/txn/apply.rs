@@ -1,33 +1,34 @@
-//! Operations on keys: writes that do not see what they change, and so need not keep others from doing the same.
+//! Operations on keys: writes that do not see the value that they change. Transactions whose operations commute
+//! change the same key at the same time.
 //!
-//! [`Transaction::apply`] locks the key in the mode that its operation shares with those that it commutes with, claims
-//! what the operation demands of quantities, and puts the call into the write set; the commit applies it
-//! (`commit.rs`). While the lock is held the key exists, since whoever inserts or deletes it holds it exclusively.
+//! [`Transaction::apply`] locks the key in the mode that its operation shares with those that it commutes with,
+//! claims what the operation demands of quantities, and puts the call into the write set. The commit applies it
+//! (`commit.rs`). While the lock is held the key exists, since an insert or a delete locks it exclusively.
 //!
-//! It is done at once instead, behind an exclusive lock and on a value that nobody else changes, where the value is
-//! seen anyway: when the transaction has put the key itself, has locked it exclusively before, or has locked the tree
-//! as a whole; when a value could grow beyond what fits its leaf, so that how many pages it takes depends on others;
-//! and under SNAPSHOT when the transaction has read the key. What comes of it is the same. Exclusive locks of operations
-//! admit requests that want the key to stay ([`RowLock::KeyShare`]), which it does.
+//! The operation is done at once instead, behind an exclusive lock and on a value that no other transaction changes,
+//! where the value is seen anyway: when the transaction has put the key itself, has locked it exclusively before, or
+//! has locked the tree as a whole; when a value could grow beyond what fits its leaf, so that its number of pages
+//! depends on others; and under SNAPSHOT when the transaction has read the key. The result is the same. Exclusive
+//! locks of operations admit requests that want the key to stay ([`RowLock::KeyShare`]), which it does.
 //!
 //! By isolation:
 //!
-//! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. To read a key afterwards
-//!   converts the lock to an exclusive one, and the value is as if it had been that from the beginning. A refusal stays
-//!   true until the transaction ends if it had applied an operation to the key before.
+//! - READ COMMITTED: conditions are asked of the newest value, as everything is behind a lock. To read a key
+//!   afterwards converts the lock to an exclusive one, and the value is as if it had been that from the beginning. A
+//!   refusal stays true until the transaction ends if it had applied an operation to the key before.
 //! - SNAPSHOT: operations of others since the snapshot are no conflict, all other changes are. A condition that does
-//!   not hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. Whoever reads a key
-//!   and applies operations to it, in whatever order, conflicts with every change since the snapshot: the first
-//!   committer wins. As long as the transaction was told nothing but what its locks keep true, there is no conflict: its
-//!   snapshot becomes a newer one ([`Transaction::renew_snapshot`]).
-//! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the lock
-//!   to an exclusive one.
+//!   not hold in the snapshot is refused; one that does, but cannot hold any more, is a conflict. A transaction that
+//!   reads a key and applies operations to it, in whatever order, conflicts with every change since the snapshot: the
+//!   first committer wins. As long as the transaction was told nothing but what its locks keep true, there is no
+//!   conflict: its snapshot becomes a newer one ([`Transaction::renew_snapshot`]).
+//! - SERIALIZABLE: a refusal stays true until the transaction ends, since it was seen. To read a key converts the
+//!   lock to an exclusive one.
 //!
-//! Two that convert their locks on one key are a deadlock, and so are two that each wait for what the other has claimed.
-//! One of them steps back and lets the other go first: it has seen nothing of the key but that its operations may be
-//! applied. So that this is not what happens to all of them, later operations on the tree lock exclusively at once, for as
-//! long as some of them turn out to need it; and a first claim is granted beside others only if as much as all have
-//! claimed would be left for them once more: else it waits for them behind an exclusive lock.
+//! Two transactions that convert their locks on one key are in a deadlock, and so are two that each wait for what the
+//! other has claimed. One of them steps back and lets the other go first: it has seen nothing of the key but that its
+//! operations may be applied. To keep that rare, later operations on the tree lock exclusively at once, for as long
+//! as some of them turn out to need it. A first claim is granted beside others only if as much as all have claimed
+//! would be left for them once more; else it waits for them behind an exclusive lock.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -50,10 +51,10 @@ use crate::{
 
 /// The quantity that is the length of a value that operations lengthen.
 pub(super) const LENGTH: u32 = u32::MAX;
-/// Under SNAPSHOT so many keys of a tree are remembered as read; of more, all count as read.
+/// Number of keys of a tree that are remembered as read under SNAPSHOT. If more are read, all keys count as read.
 const READS_MAX: usize = 4096;
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// It will be applied when the transaction commits, or was at once.
@@ -64,7 +65,7 @@ pub enum Applied {
     Refused(usize),
 }
 
-/// What a transaction under SNAPSHOT has read.
+/// The keys that a transaction under SNAPSHOT has read, by tree. None stands for all keys of the tree.
 #[derive(Default)]
 pub(super) struct Reads(HashMap<TreeId, Option<BTreeSet<Box<[u8]>>>>);
 
@@ -85,10 +86,10 @@ impl Reads {
 }
 
 impl Transaction {
-    /// Applies an operation to the value of a key, which it does not see. Others may apply operations that commute with
-    /// it to the same key meanwhile ([`op`](crate::op)).
+    /// Applies an operation to the value of a key, which it does not see. Other transactions may apply operations
+    /// that commute with it to the same key meanwhile ([`op`](crate::op)).
     ///
-    /// If the operation claims something of the value that depends on what others do who have not ended, it waits for
+    /// If the operation claims something of the value that depends on transactions that have not ended, it waits for
     /// them. What it was granted then holds until this transaction ends.
     ///
     /// # Errors
@@ -144,7 +145,7 @@ impl Transaction {
                     return Ok(applied);
                 }
                 (_, Isolation::Serializable) => {
-                    // That it is absent is to stay so, for which whoever reads it need not wait.
+                    // The key must stay absent. A shared lock sees to that, and admits other readers.
                     self.locks.release_since(mark);
                     if self.get_locked(tree, key, RowLock::Share)?.is_none() {
                         return Ok(Applied::Absent);
@@ -154,7 +155,8 @@ impl Transaction {
         }
     }
 
-    /// Applies an operation to a key of a tree that it uses; one that `takes_turn` locks the key exclusively.
+    /// Applies an operation to a key of a tree in use. With `takes_turn`, the first operation on the key locks it
+    /// exclusively.
     fn apply_in(
         &mut self,
         used: &Used,
@@ -215,8 +217,8 @@ impl Transaction {
         let Some(there) = there else { return Ok(Applied::Absent) };
         let growth = operation.operation.length(args).growth_bytes();
         let inline_max = access::inline_bytes_max(self.page_size(used), key.len());
-        // Behind an exclusive lock the value is known, and nothing is to be claimed. Where others order commits they ask
-        // again, and here nobody else is bound by claims.
+        // Behind an exclusive lock the value is known, and nothing is to be claimed. Where a replicator orders
+        // commits, the claims are checked again there, and bind no other transaction here.
         let is_asked = is_exclusive || self.observed.is_some();
         let known = if is_asked { Some(self.with_calls(used.id, key, there.clone())?) } else { None };
         let value = known.as_ref().unwrap_or(&there);
@@ -247,7 +249,8 @@ impl Transaction {
         self.seen = self.seen.max(self.inner().store.last_csn());
         match refused {
             Some(place) if place == demanded => {
-                // It has seen nothing, so it need not hold what others hold, who may want the same.
+                // It has seen nothing, so it gives up the shared lock: others that hold it may want an exclusive one,
+                // too.
                 if is_first && !is_exclusive {
                     self.locks.release_since(mark);
                 }
@@ -287,8 +290,9 @@ impl Transaction {
         })
     }
 
-    /// Claims something of quantities of a key that is locked together with others. Returns which claim was refused. The
-    /// first time it does not wait for what depends on others, or leaves them too little: then there is none.
+    /// Claims something of quantities of a key whose lock is shared. Returns the place of the claim that was refused,
+    /// if one was. The first time it neither waits for other transactions nor leaves them too little: the outer option
+    /// is none then.
     fn claim(
         &mut self,
         name: LockName<'_>,
@@ -308,7 +312,7 @@ impl Transaction {
         self.locks.claim(name, claims, keeps_refusal, &options).map(Some)
     }
 
-    /// Fails if an operation cannot be applied to a value at all, which is to be known before the commit.
+    /// Fails if an operation cannot be applied to a value at all. That must be known before the commit.
     fn check_applicable(
         &self,
         used: &Used,
@@ -321,7 +325,7 @@ impl Transaction {
         operation.operation.apply(args, &own).map(|_| ())
     }
 
-    /// Applies an operation at once, to a value that nobody else changes.
+    /// Applies an operation at once, to a value that no other transaction changes.
     fn apply_alone(
         &mut self,
         used: &Used,
@@ -360,7 +364,8 @@ impl Transaction {
         Ok(Applied::Done)
     }
 
-    /// What the snapshot holds under a key, if others have not changed it since but by operations.
+    /// Returns the value of a key in the snapshot, if it is there. If others have changed it since otherwise than by
+    /// operations, the snapshot becomes a newer one; if it cannot, that is a conflict.
     fn in_snapshot(&mut self, used: &Used, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let snapshot = self.tree_snapshot(used)?;
         if let Some(state) = &used.state {
@@ -391,7 +396,7 @@ impl Transaction {
         Ok(matches!(since, Some(Since::Operations)))
     }
 
-    /// A value with the operations of this transaction applied.
+    /// Applies the operations of this transaction to a value.
     fn with_calls(&self, tree: TreeId, key: &[u8], value: Vec<u8>) -> Result<Vec<u8>> {
         match self.writes.get(tree, key) {
             Some(Write::Apply(calls)) => calls.apply(&value),
@@ -399,7 +404,7 @@ impl Transaction {
         }
     }
 
-    /// What is stored under a key, with the operations of this transaction applied.
+    /// Applies the operations of this transaction to the value that is stored under a key, if there is one.
     pub(super) fn with_own(
         &self,
         tree: TreeId,
@@ -416,10 +421,10 @@ impl Transaction {
         }
     }
 
-    /// Before a key is read that the transaction has applied operations to: from now on nobody else changes it. Under
-    /// SNAPSHOT nobody may have changed it since; under READ COMMITTED it is as if the key had been locked exclusively
-    /// from the beginning: a snapshot that is taken later includes all changes of it, and if there is none yet, or the one
-    /// in use does not, the newest value is to be read, which is told.
+    /// Prepares to read a key that the transaction has applied operations to: from now on no other transaction
+    /// changes it. Under SNAPSHOT no other may have changed it since. Under READ COMMITTED it is as if the key had
+    /// been locked exclusively from the beginning: a snapshot that is taken later includes all changes of it. Returns
+    /// true if the newest value is to be read, since there is no snapshot yet, or the one in use lacks a change.
     pub(super) fn observe(&mut self, used: &Used, key: &[u8]) -> Result<bool> {
         self.note_read(used.id, key);
         if used.covered() < Covered::Writes {
@@ -436,18 +441,18 @@ impl Transaction {
         Ok(newest.is_some_and(|newest| snapshot < newest))
     }
 
-    /// [`Transaction::observe`], of a key in a tree that is scanned.
+    /// Calls [`Transaction::observe`] for a key in a tree that is scanned.
     pub(super) fn observe_in(&mut self, tree: TreeId, key: &[u8]) -> Result<bool> {
         let used = self.use_tree(tree, tree_mode::IX)?;
         self.observe(&used, key)
     }
 
-    /// Before a statement that reads a tree at a snapshot, of which nothing was read yet. Under READ COMMITTED, that
-    /// snapshot is to include what others have changed of keys of the tree that this transaction has applied operations
-    /// to, or the statement would see a part of what they did: the locks on all such keys, whichever of them it will
-    /// read, are converted to exclusive ones. Under SNAPSHOT the same is done while the snapshot may still be a newer one,
-    /// which keeps what others have done meanwhile from being a conflict. [`Transaction::scan`] does the same for its own
-    /// tree.
+    /// Prepares a statement that reads a tree at a snapshot, and has read nothing of it yet. Under READ COMMITTED,
+    /// that snapshot must include what others have changed of keys of the tree that this transaction has applied
+    /// operations to, or the statement would see a part of what they did: the locks on all such keys, whichever of
+    /// them it will read, are converted to exclusive ones. Under SNAPSHOT the same is done while the snapshot may
+    /// still be a newer one, which keeps what others have done meanwhile from being a conflict. [`Transaction::scan`]
+    /// does the same for its own tree.
     ///
     /// # Errors
     /// Those of locks.
@@ -461,7 +466,7 @@ impl Transaction {
             return Ok(());
         }
         let mut keys: Vec<_> = self.unobserved.extract_if(.., |(of, _)| *of == tree).collect();
-        // In one order: two who do the same wait for each other, and are no deadlock.
+        // In one order: two transactions that do the same wait for each other, without a deadlock.
         keys.sort_unstable_by(|(_, a), (_, b)| b.cmp(a));
         let mut observed = Ok(());
         while observed.is_ok()
@@ -479,12 +484,13 @@ impl Transaction {
         observed
     }
 
-    /// Locks a key, whose value it reads or changes, that the transaction may share with others.
+    /// Locks a key exclusively, to read or change its value. Its lock may have been shared until now.
     pub(super) fn lock_alone(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         self.lock_again(used, key, key_mode::NKU)
     }
 
-    /// Locks a key that the transaction may share with others who apply operations to it, and looks how that goes.
+    /// Locks a key whose lock may be shared with other transactions that apply operations to it, and notes a
+    /// deadlock.
     pub(super) fn lock_again(&mut self, used: &Used, key: &[u8], mode: Mode) -> Result<()> {
         let name = LockName::key(KEYS, used.id.0, key);
         let locked = self.lock(name, mode);
@@ -499,12 +505,13 @@ impl Transaction {
         locked
     }
 
-    /// After a deadlock about a key that it shares with others, it lets them go first, as if it had applied its operations
-    /// after them. It has seen nothing of the key but that they may be applied, which must still be so then.
+    /// Steps back after a deadlock about a key that is shared with others: lets them go first, as if this transaction
+    /// had applied its operations after them. It has seen nothing of the key but that they may be applied, which must
+    /// still be so then.
     ///
     /// # Errors
-    /// [`Error::Deadlock`] if it is not, or the deadlock is about something else; then the operations cannot stay. Under
-    /// SNAPSHOT the former is [`Error::Serialization`].
+    /// [`Error::Deadlock`] if it is not, or the deadlock is about something else; then the operations cannot stay.
+    /// Under SNAPSHOT the former is [`Error::Serialization`].
     fn step_back(&mut self, used: &Used, key: &[u8]) -> Result<()> {
         let name = LockName::key(KEYS, used.id.0, key);
         let shares = self.locks.held_mode(name).is_some_and(op::is_shared);
@@ -546,7 +553,7 @@ impl Transaction {
         used.state.as_deref().filter(|_| is_applied)
     }
 
-    /// Puts what operations make of their keys in their place: the tree is locked as a whole.
+    /// Replaces operations in the write set by the values that they make: the tree is locked as a whole.
     pub(super) fn resolve(&mut self, tree: TreeId) -> Result<()> {
         let state = self.used.iter().find(|used| used.id == tree).and_then(|used| used.state.clone());
         let at = self.newest();

@@ -1,4 +1,5 @@
-//! Commit: through the gate, into the trees, out of the locks; and the ticket for what remains, to become durable.
+//! Commit: a transaction takes its CSN in the gate, patches the trees and releases its locks. A [`Ticket`] stands for
+//! what remains, to become durable.
 
 use super::{
     apply::LENGTH,
@@ -36,16 +37,16 @@ pub enum Commits {
     Synchronous,
     /// At once; it is durable a moment later. A crash may lose what was acknowledged in that moment.
     Asynchronous,
-    /// At once; it is durable when the database is closed, or memory is short, or somebody waits for it
+    /// At once; it is durable when the database is closed, or memory is short, or a thread waits for it
     /// ([`Database::wait_durable`](crate::Database::wait_durable)). Only with shadow paging.
     Unforced,
 }
 
-/// The promise that a commit will be durable.
+/// A commit ticket: the promise that a commit will be durable.
 pub struct Ticket {
     handle: Arc<Handle>,
     csn: Csn,
-    /// Who orders the commits of this database has all of them up to this one durable.
+    /// True if a replicator orders the commits of this database: it has all of them up to this one durable.
     is_elsewhere: bool,
 }
 
@@ -54,8 +55,8 @@ impl Ticket {
         Ticket { handle, csn, is_elsewhere: false }
     }
 
-    /// The commit's place in the order of commits; of a transaction that wrote nothing, that of the newest commit
-    /// that it may have seen.
+    /// Returns the commit's place in the order of commits; of a transaction that wrote nothing, that of the newest
+    /// commit that it may have seen.
     pub fn csn(&self) -> Csn {
         self.csn
     }
@@ -72,7 +73,7 @@ impl Ticket {
         Ok(self.csn)
     }
 
-    /// Whether the commit is durable by now; an error if it never will be.
+    /// Returns true if the commit is durable by now; an error if it never will be.
     pub fn is_durable(&self) -> Result<bool> {
         if self.handle.inner.last_durable() >= self.csn {
             return Ok(true);
@@ -80,8 +81,8 @@ impl Ticket {
         self.handle.inner.store.check().map(|()| self.is_elsewhere)
     }
 
-    /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one. That is
-    /// soon, unless nobody forces commits ([`Commits::Unforced`]). `f` must not block.
+    /// Calls `f` once the commit is durable or has failed, on a thread of the engine's or at once on this one. That
+    /// is soon, unless commits are not forced ([`Commits::Unforced`]). `f` must not block.
     pub fn on_durable(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
         if self.is_elsewhere {
             return f(self.handle.inner.store.check().map(|()| self.csn));
@@ -90,7 +91,7 @@ impl Ticket {
         self.hurry();
     }
 
-    /// Waits for what the database acknowledges commits with.
+    /// Waits until the commit may be acknowledged: until it is durable, if commits are synchronous.
     pub(super) fn acknowledge(self) -> Result<Csn> {
         if self.handle.inner.commits == Commits::Synchronous {
             return self.wait();
@@ -99,7 +100,7 @@ impl Ticket {
         self.handle.inner.store.check().map(|()| self.csn)
     }
 
-    /// As [`Ticket::acknowledge`], but returns at once, and tells `f`.
+    /// Does as [`Ticket::acknowledge`], but returns at once, and calls `f` with the result.
     pub(super) fn acknowledge_then(self, f: impl FnOnce(Result<Csn>) + Send + 'static) {
         match self.handle.inner.commits {
             Commits::Synchronous => self.on_durable(f),
@@ -107,7 +108,8 @@ impl Ticket {
         }
     }
 
-    /// Has somebody else make it durable, unless nobody forces commits, and looks after old versions.
+    /// Hands the commit to the thread that makes commits durable. If commits are not forced, or it is durable, prunes
+    /// old versions instead.
     pub(super) fn hurry(&self) {
         let inner = &self.handle.inner;
         if inner.commits != Commits::Unforced && !self.is_elsewhere && inner.last_durable() < self.csn {
@@ -120,7 +122,7 @@ impl Ticket {
 }
 
 impl Transaction {
-    /// Orders and patches the transaction and releases its locks.
+    /// Orders and patches the transaction and releases its locks. Returns its commit ticket.
     pub(super) fn finish(mut self) -> Result<Ticket> {
         let handle = self.handle.clone();
         if let Some(csn) = self.hand_over()? {
@@ -163,7 +165,7 @@ impl Transaction {
             (None, _) => Logged::Writes(&writes),
         })?;
         let pages = begin(inner, store, &mut writes, large.as_ref())?;
-        // Inside the gate: who closes the database waits for it, and then makes everything durable.
+        // Inside the gate: closing the database waits for it, and then makes everything durable.
         inner.check_open()?;
         if let Some(command) = &self.command {
             inner.procedures.note_commit(command.procedure, record.as_ref().map_or(0, Pending::bytes));
@@ -189,7 +191,7 @@ impl Transaction {
         Ok(Ticket::new(handle, csn))
     }
 
-    /// What can fail for this transaction alone fails here.
+    /// Fails if the transaction is doomed, or the database is closed or has stopped.
     pub(super) fn check_committable(&self) -> Result<()> {
         if self.doomed {
             return Err(Error::Deadlock);
@@ -199,7 +201,7 @@ impl Transaction {
     }
 }
 
-/// Whether a transaction that a call stands for is logged so.
+/// True if a transaction that a call stands for is logged as that call.
 fn is_logged_as_call(inner: &Inner, command: &Command, writes: &WriteSet) -> bool {
     let is_preferred = match inner.recovery.records() {
         None | Some(Records::Values) => false,
@@ -322,23 +324,23 @@ pub(super) fn patch_in_order(
     Ok((csn, grown))
 }
 
-/// What patching did.
+/// The result of patching.
 #[derive(Default)]
 struct Patched {
     /// The keys that have a new version.
     changed: Vec<ChangedKey>,
-    /// What the versions take, in bytes.
+    /// Bytes of these versions.
     bytes: usize,
     grown: Grown,
 }
 
-/// By how much operations that may change the length of their key's value did so, in bytes: of each patch what it made of
-/// the length that was there, so the sum is right in whatever order commits are patched.
+/// Growth of values by operations that may change their length, in bytes: for each patch, the difference to the
+/// length that was there, so the sum is right in whatever order commits are patched.
 #[derive(Default)]
 pub(super) struct Grown(pub Vec<(TreeId, Key, i128)>);
 
 impl Grown {
-    /// Has what was claimed of the lengths be what came of it: the locks are released next, and others go on with that.
+    /// Settles the claims on lengths with the growth. The locks are released next, and others go on with that.
     pub fn settle(&self, locks: &mut LockOwner) {
         for (tree, key, bytes) in &self.0 {
             locks.settle(LockName::key(KEYS, tree.0, key), LENGTH, *bytes);
@@ -346,8 +348,8 @@ impl Grown {
     }
 }
 
-/// A CSN that is taken must be patched as a whole; half of it cannot be taken back. Whoever leaves before that, by an
-/// error or a panic, has stopped the database, and tells those who wait for the patch.
+/// A guard from the CSN of a commit to the end of its patch. A patch cannot be taken back in part, so an error or a
+/// panic before its end has stopped the database; the guard then tells the threads that wait for the patch.
 pub(super) struct Unpatched<'a>(pub &'a Inner);
 
 impl Drop for Unpatched<'_> {
@@ -356,12 +358,12 @@ impl Drop for Unpatched<'_> {
     }
 }
 
-/// Where a commit is patched.
+/// The place where a commit is patched: its page transaction and its CSN.
 struct At<'a> {
     inner: &'a Arc<Inner>,
     pages: &'a PageTxn<'a>,
     csn: Csn,
-    /// Whether all commits before it are patched.
+    /// True if all commits before it were patched when its patch began.
     is_next: bool,
 }
 
@@ -465,7 +467,7 @@ fn apply(
     published.map(|(_, bytes)| (bytes, longer))
 }
 
-/// Which of the mutexes is that of a key.
+/// Returns the index of a key's mutex in `Inner::appliers`.
 pub(super) fn applier(key: &[u8]) -> usize {
     crc32c::crc32c(key) as usize % APPLIERS
 }
@@ -499,13 +501,14 @@ const PAGES_A_LEAF: u64 = 3;
 /// Splits of nodes further up, and of leaves by others before this transaction comes to them.
 const PAGES_A_TREE: u64 = 8;
 
-/// At most so many pages change when `writes` are patched now, with large values on pages of up to `part_max`.
+/// Returns how many pages change at most when `writes` are patched now, with large values on pages of up to
+/// `part_max`.
 pub(super) fn pages_changed(inner: &Inner, writes: &WriteSet, part_max: PageSize) -> Result<PageCounts> {
     pages_changed_in(inner, writes, part_max, |leaves| leaves)
 }
 
-/// At most so many pages change when `writes` are patched at some time to come: unless others have split each of the
-/// leaves that have the keys more than once until then.
+/// Returns how many pages change at most when `writes` are patched at some time to come: unless others have split
+/// each of the leaves that have the keys more than once until then.
 pub(super) fn pages_changed_later(
     inner: &Inner,
     writes: &WriteSet,
@@ -514,7 +517,8 @@ pub(super) fn pages_changed_later(
     pages_changed_in(inner, writes, part_max, |leaves| 2 * leaves)
 }
 
-/// `later` tells how many leaves those will be that are so many now, were there keys enough.
+/// Counts the pages that change at most. `later` maps the leaves of now to how many they can be then, were there keys
+/// enough.
 fn pages_changed_in(
     inner: &Inner,
     writes: &WriteSet,
@@ -553,11 +557,11 @@ fn pages_changed_in(
     Ok(pages)
 }
 
-/// How many pages change at most, of a tree that is there, when keys are changed that it is told of.
+/// A count of the pages that change at most when keys of an existing tree are changed.
 pub(super) struct LeavesChanged {
     tree: Tree,
     part_max: PageSize,
-    /// How many entries change without changing their length. Such a leaf is neither split nor merged.
+    /// Number of entries that change without changing their length. Their leaves are neither split nor merged.
     in_place: u64,
     others: u64,
     put_bytes: usize,
@@ -583,7 +587,7 @@ impl LeavesChanged {
         }
     }
 
-    /// `leaves` tells how many leaves they are of, if they are many.
+    /// Returns how many pages change at most. `leaves` counts the leaves of the keys, if there are many keys.
     pub fn pages(self, leaves: impl FnOnce(&Tree) -> Result<u64>) -> Result<PageCounts> {
         // Looking at the leaves of a few keys costs more than it saves.
         const KEYS_FEW: u64 = 16;
@@ -599,14 +603,14 @@ impl LeavesChanged {
     }
 }
 
-/// At most so many nodes of `size` are new when entries of so many bytes are put into leaves.
+/// Returns how many nodes of `size` are new at most when entries of so many bytes are put into leaves.
 fn new_leaves(size: PageSize, put_bytes: usize) -> u64 {
     // A split leaves pages at least a quarter full.
     (put_bytes / (size.body_bytes() / 4)) as u64
 }
 
-/// At most so many pages change when entries with keys of `key_bytes` are put into a tree with nodes of the default
-/// size that follow each other, and when they are deleted. `values` are the lengths of their values.
+/// Returns how many pages change at most when entries with keys of `key_bytes` are put into a tree with nodes of the
+/// default size that follow each other, and when they are deleted. `values` are the lengths of their values.
 pub(super) fn pages_of_sequence(
     part_max: PageSize,
     key_bytes: usize,
@@ -625,7 +629,7 @@ pub(super) fn pages_of_sequence(
     (beside + PageCounts::from(leaves + new_leaves(size, put_bytes)), PageCounts::from(removed))
 }
 
-/// How many leaves have the keys that are written.
+/// Counts the leaves that have the keys that are written.
 pub(super) fn leaves_of<'k>(inner: &Inner, tree: &Tree, keys: impl Iterator<Item = &'k [u8]>) -> Result<u64> {
     let mut leaves = 0;
     let mut keys = keys.peekable();

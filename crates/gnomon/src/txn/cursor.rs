@@ -28,17 +28,17 @@ pub struct Cursor {
     tree: TreeId,
     state: Option<TreeRef>,
     direction: Direction,
-    /// What is still to come of the own writes, and of everything.
+    /// The part of the range that was not returned yet.
     rest: KeyRange,
     /// Entries of the tree that were read ahead.
     ahead: VecDeque<(Box<[u8]>, Ahead)>,
-    /// What of the tree was not read yet; none at the end.
+    /// The part of the range that was not read from the tree yet; none at the end.
     unread: Option<KeyRange>,
-    /// How many keys to lock in the next step.
+    /// Number of keys to lock in the next step.
     lock_count: usize,
-    /// A backward scan under locks begins with what is above its range.
+    /// True if the lock above the range was taken, or is not due yet: a backward scan under locks begins with it.
     edge_locked: bool,
-    /// It reads the newest values and locks nothing.
+    /// True if it reads the newest values and locks nothing.
     newest: bool,
     /// [`Transaction::applied`] when it read ahead.
     applied: u64,
@@ -75,7 +75,8 @@ impl Cursor {
         }
     }
 
-    /// The next entry (key, value), or none at the end of the range. `txn` must be the one that began the scan.
+    /// Returns the next entry (key, value), or none at the end of the range. `txn` must be the one that began the
+    /// scan.
     pub fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -116,7 +117,7 @@ impl Cursor {
                 let (key, own) = own.expect("chosen");
                 let (key, own) = (key.to_vec(), own.clone());
                 let is_stored = stored == Some(&key);
-                // Before anything is passed: who goes on after an error finds the key again.
+                // Before anything is passed: a caller that goes on after an error finds the key again.
                 let is_newest =
                     !self.newest && matches!(own, Write::Apply(_)) && txn.observe_in(self.tree, &key)?;
                 let there = if is_stored { self.ahead.pop_front() } else { None };
@@ -178,8 +179,8 @@ impl Cursor {
         txn.scan_at(self.tree)
     }
 
-    /// What operations of the transaction's own make of what it sees under a key, which is the newest value if it
-    /// `is_newest`. None if it sees nothing there: it was made after the snapshot.
+    /// Applies the transaction's own operations to the value that it sees under a key, which is the newest one if
+    /// `is_newest`. None if it sees nothing there: the key was made after the snapshot.
     fn applied_to(
         &self,
         txn: &mut Transaction,
@@ -238,7 +239,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The same under locks, which are taken on the way.
+    /// Reads the next leaf, or part of it, into `ahead` under locks, which are taken on the way.
     fn read_locked(&mut self, txn: &mut Transaction, state: &TreeRef, unread: &KeyRange) -> Result<()> {
         if !self.edge_locked {
             self.lock_above(txn, state, unread)?;
@@ -395,7 +396,7 @@ fn entries_in<'v>(
 /// The part of a scan's range that one leaf covers.
 struct Part {
     range: KeyRange,
-    /// Whether the scan ends with it.
+    /// True if the scan ends with this part.
     is_last: bool,
 }
 
@@ -431,7 +432,7 @@ impl Part {
         self.is_last = false;
     }
 
-    /// Whether this part is as large as `other`, or larger.
+    /// True if this part is as large as `other`, or larger.
     fn covers(&self, other: &Part) -> bool {
         use Bound::{Excluded, Included, Unbounded};
         let starts = match (&self.range.start, &other.range.start) {
@@ -449,7 +450,7 @@ impl Part {
         starts && ends
     }
 
-    /// What of `unread` comes after it.
+    /// Returns the rest of `unread` behind this part.
     fn after(self, unread: Option<KeyRange>, direction: Direction) -> Option<KeyRange> {
         if self.is_last {
             return None;

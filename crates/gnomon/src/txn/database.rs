@@ -1,4 +1,4 @@
-//! An open database: what its transactions share, opening and closing.
+//! An open database: the state that its transactions share, opening and closing.
 
 use std::{
     collections::BTreeMap,
@@ -48,52 +48,51 @@ pub(super) const PARTITIONS: TableId = TableId::new(4);
 /// Locks on names that the caller gives.
 pub(super) const NAMES: TableId = TableId::new(5);
 
-/// Trees that a replay makes and drops have numbers from here on, which no others have.
+/// The number of the first tree that a replay makes and drops. No other trees have such numbers.
 const REPLAY_TREES: u64 = 1 << 62;
-/// More threads are of no use to a replay.
+/// The largest number of threads that replay a log.
 const REPLAY_THREADS_MAX: usize = 256;
-/// Commits wait so long for others, at most.
+/// The longest time that commits wait for others.
 const GROUP_COMMIT_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// The smallest buffer pool, in bytes.
 const POOL_BYTES_MIN: usize = 512 << 10;
 
-/// How a database is opened.
+/// Options for opening a database.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Make the database if there is none at the path.
+    /// True if the database is made when there is none at the path.
     pub create: bool,
     /// Directories on further disks, over which a database that is made is spread. One that is there knows its own.
     pub disks: Vec<PathBuf>,
-    /// Whether a database that is made has two copies of each page, on different disks.
+    /// True if a database that is made has two copies of each page, on different disks.
     pub mirrored: bool,
-    /// Empty directories, or such to be made, on fresh disks: a mirrored database that loses a disk takes one in its
-    /// stead.
+    /// Directories on fresh disks, empty or to be made: a mirrored database that loses a disk takes one in its stead.
     pub spares: Vec<PathBuf>,
-    /// Whether a mirrored database is opened without disks that are missing: for good, they are not used again. What
-    /// was committed while one of them alone was there is not in it.
+    /// True if a mirrored database is opened without disks that are missing. They are not used again, for good.
+    /// Commits that were made while one of them alone was there are not in it.
     pub degraded: bool,
     /// The buffer pool's size in bytes, at least 512 KiB.
     pub pool_bytes: usize,
-    /// How long a transaction waits for a lock unless it says otherwise; none waits for ever.
+    /// Time that a transaction waits for a lock unless it says otherwise; none waits for ever.
     pub lock_timeout: Option<Duration>,
-    /// How many bytes of memory the changes and locks of one transaction take, about, before it locks whole trees and
+    /// Bytes of memory that the changes and locks of one transaction take, about, before it locks whole trees and
     /// changes pages of its own. These pages take as much again; the rest is on the disk, whatever the transaction's
     /// size. It may be twice as many where the transaction would have to wait for the lock.
     pub escalate_bytes: usize,
-    /// How many bytes of memory one transaction may take beside its pages, about ([`Error::TransactionTooLarge`]): more
+    /// Bytes of memory that one transaction may take beside its pages, about ([`Error::TransactionTooLarge`]): more
     /// than twice `escalate_bytes`, for it has to remember where each changed page is (19 bytes for each of 4 KiB,
     /// where neighbours are changed).
     pub write_bytes_max: usize,
-    /// How many bytes of memory old versions may take, about. Beyond that, the oldest snapshots that need some are
+    /// Bytes of memory that old versions may take, about. Beyond that, the oldest snapshots that need some are
     /// ended ([`Error::SnapshotTooOld`]).
     pub version_bytes_max: usize,
-    /// How many transactions may be prepared at a time; none if zero. Those that are there when the database is opened
-    /// stay, even if they are more.
+    /// Number of transactions that may be prepared at a time; none if zero. Those that are there when the database is
+    /// opened stay, even if they are more.
     pub prepared_max: usize,
     /// The share of the file that may be in use before it grows, from 0.3 to 0.95. The fuller it is, the more the
     /// cleaner has to move. Small files may be up to 48 MiB longer.
     pub fill_max: f64,
-    /// Whether the cleaner works: moves pages, so that there is free space in long runs and the file stays short.
+    /// True if the cleaner works: it moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
     /// How a new database recovers; none takes what the environment variable `GNOMON_RECOVERY` names
     /// ([`Recovery::from_name`]), and if there is none, a log of what commits write on one disk, and shadow paging on
@@ -117,13 +116,13 @@ pub struct Options {
     pub execution: Execution,
     /// When commits are acknowledged.
     pub commits: Commits,
-    /// How long commits wait for others before they are made durable together. Without it they do not wait, and those
+    /// Time that commits wait for others before they are made durable together. Without it they do not wait, and those
     /// that come while others are made durable are together all the same: it helps slow disks and few clients.
     pub group_commit_interval: Duration,
     /// Where calls are logged as whatever is [cheaper](super::Records::Cheaper): how much a second of replay counts
     /// beside one of logging. Every commit is logged, and few are replayed.
     pub replay_weight: f64,
-    /// How many threads replay a log of commits; zero stands for as many as there are processors.
+    /// Number of threads that replay a log of commits; zero stands for as many as there are processors.
     pub replay_threads: usize,
     /// About so many bytes of memory the writes take that are gathered from a log of commits, to be replayed together.
     /// The more they are, the fewer times is a page changed.
@@ -131,7 +130,7 @@ pub struct Options {
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
-    /// What is wrong with the log of commits.
+    /// The bug that is planted in the log of commits.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) log_bug: Option<super::log::PlantedBug>,
 }
@@ -173,7 +172,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How many threads replay a log.
+    /// Returns the number of threads that replay a log.
     pub(super) fn replay_threads(&self) -> usize {
         match self.replay_threads {
             0 => processors(),
@@ -184,7 +183,7 @@ impl Options {
 
 #[cfg(test)]
 impl Options {
-    /// For tests of what only databases have that recover by shadow paging.
+    /// Returns options for tests of what only databases have that recover by shadow paging.
     pub fn shadow() -> Options {
         Options { recovery: Some(Recovery::Shadow), ..Options::default() }
     }
@@ -226,20 +225,20 @@ pub struct Stats {
     pub table_pages: u64,
     /// Pages in the buffer pool.
     pub pool_frames: usize,
-    /// What they take, in bytes, about.
+    /// Bytes that these pages take, about.
     pub pool_bytes: usize,
-    /// What they may take, unless more are needed at a time.
+    /// Bytes that they may take, unless more are needed at a time.
     pub pool_bytes_max: usize,
-    /// What old versions take in memory, in bytes.
+    /// Bytes that old versions take in memory.
     pub version_bytes: usize,
-    /// What was waited for locks since the database was opened.
+    /// Waits for locks since the database was opened.
     pub lock_waits: LockWaits,
-    /// What was done since the database was opened.
+    /// Counts of the work since the database was opened.
     pub activity: Activity,
 }
 
 impl Stats {
-    /// Of a store, without what a log of commits adds.
+    /// Returns the figures of a store, without what a log of commits adds.
     pub(super) fn new(
         store: &Store,
         recovery: Recovery,
@@ -273,7 +272,7 @@ impl Stats {
     }
 }
 
-/// What a database is opened for.
+/// The purpose that a database is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -290,16 +289,16 @@ fn with_path(error: Error, given: &Path) -> Error {
     }
 }
 
-/// So many pages change at most when the directory gets another procedure.
+/// Number of pages that change at most when the directory gets another procedure.
 const PROCEDURE_PAGES: u64 = 8;
-/// Enough that two threads seldom want the same for different keys.
+/// Number of mutexes for keys with operations: enough that two threads seldom want the same for different keys.
 pub(super) const APPLIERS: usize = 64;
 
-/// What the transactions of a database share.
+/// The state that the transactions of a database share.
 pub(super) struct Inner {
     pub store: Store,
     pub recovery: Recovery,
-    /// Set when it was replayed.
+    /// The log of commits. Set when it was replayed.
     log: OnceLock<Arc<CommitLog>>,
     pub locks: Arc<LockManager>,
     pub timeline: Timeline,
@@ -311,25 +310,26 @@ pub(super) struct Inner {
     pub lock_timeout: Option<Duration>,
     pub escalate_bytes: usize,
     pub write_bytes_max: usize,
-    /// Whether it has been recovered, so that transactions can begin.
+    /// True once it has been recovered, so that transactions can begin.
     is_open: AtomicBool,
     closed: AtomicBool,
     /// The operations that its transactions can apply.
     pub operations: Registry,
     pub procedures: Procedures,
-    /// Whether procedures run serially.
+    /// True if procedures run serially.
     pub is_serial: bool,
     pub commits: Commits,
     pub replay_weight: f64,
     pub clock: Arc<dyn Clock>,
-    /// Whoever applies operations to a key has the mutex of the key; before any latch.
+    /// Mutexes of keys. A commit that applies operations to a key holds the mutex of the key, which comes before any
+    /// latch.
     pub appliers: [Line<Mutex<()>>; APPLIERS],
-    /// Trees that transactions make or drop, until that is committed, or what became of it: when their pages may be
-    /// given back.
+    /// Trees that commits under way make or drop, and dropped trees with the CSN of that: when it is durable, their
+    /// pages may be given back.
     pub unfinished: Mutex<BTreeMap<TreeId, Option<Csn>>>,
-    /// Who orders its commits, if somebody else does.
+    /// The replicator that orders its commits, if there is one.
     pub replicator: OnceLock<Arc<dyn Replicator>>,
-    /// Held open, so that nobody else opens them.
+    /// The disks, held open, so that no other process and no other handle opens them.
     pub disks: Mutex<DiskSet>,
     /// Directories on fresh disks.
     pub spares: Mutex<Vec<PathBuf>>,
@@ -344,7 +344,7 @@ impl Inner {
         self.trees.get(id, || Ok(TreeState::new(self.directory.get(&self.store, id)?, Csn(0))))
     }
 
-    /// Adds the state of a tree that a commit makes, before anybody can find the tree in the directory.
+    /// Adds the state of a tree that a commit makes, before a transaction can find the tree in the directory.
     pub fn add_tree(&self, id: TreeId, tree: TreeState) {
         self.trees.add(id, tree);
     }
@@ -357,7 +357,7 @@ impl Inner {
         TxnId(self.next_txn.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The log of commits, if there is one.
+    /// Returns the log of commits, if there is one.
     pub fn log(&self) -> Option<&Arc<CommitLog>> {
         self.log.get()
     }
@@ -367,7 +367,7 @@ impl Inner {
         self.log().map(|log| log.prepare(change)).transpose()
     }
 
-    /// The newest durable commit.
+    /// Returns the newest durable commit.
     pub fn last_durable(&self) -> Csn {
         self.log().map_or_else(|| self.store.durable_csn(), |log| log.durable_csn())
     }
@@ -388,14 +388,14 @@ impl Inner {
         }
     }
 
-    /// The newest commit that snapshots have, which is durable unless commits are acknowledged whatever may become of
-    /// them. All its changes are there, with those of all before: in a log, a commit may be durable before its
-    /// transaction has told the versions.
+    /// Returns the newest commit that snapshots have, which is durable unless commits are acknowledged whatever may
+    /// become of them. All its changes are there, with those of all before: in a log, a commit may be durable before
+    /// its transaction has told the versions.
     pub fn settled_csn(&self) -> Csn {
         let watermark = self.timeline.watermark();
         match self.commits {
             Commits::Unforced => watermark,
-            // Who orders commits has them durable.
+            // The replicator has its commits durable.
             _ if self.replicator().is_some() => watermark,
             Commits::Synchronous | Commits::Asynchronous => self.last_durable().min(watermark),
         }
@@ -409,7 +409,8 @@ impl Inner {
         self.trees.remove(id);
     }
 
-    /// Has the directory know the procedures that are registered, and the log have no calls of what they were before.
+    /// Stores the registered procedures in the directory, and takes a checkpoint, so that the log has no calls of
+    /// what they were before.
     fn store_procedures(&self, log: &CommitLog) -> Result<()> {
         let unstored = self.procedures.unstored();
         let (false, Some(store)) = (unstored.is_empty(), self.store.shadow()) else { return Ok(()) };
@@ -426,12 +427,13 @@ impl Inner {
         self.timeline.prune(|| self.settled_csn());
     }
 
-    /// Has a commit that has added so many versions forget more than those, when there are many.
+    /// Forgets versions after a commit that has added `changed` of them: more than that, if there are many.
     pub fn forget_after(&self, changed: usize) {
         self.timeline.forget_after(changed, || self.settled_csn());
     }
 
-    /// Forgets versions when commits are durable, unless others who commit meanwhile forget as many as they add.
+    /// Forgets versions if the newest commit is durable, or if there are many. Otherwise commits under way forget as
+    /// many as they add.
     pub fn prune_unless_busy(&self) {
         if self.store.last_csn() == self.last_durable() || self.timeline.has_much() {
             self.prune();
@@ -439,15 +441,16 @@ impl Inner {
     }
 }
 
-/// What lives as long as handles or transactions do. Threads of the background hold [`Inner`] only, so that none
-/// of them ends itself; an executor may: [`Executors::stop`] does not wait for the thread that it is called on.
+/// The parts of a database that live as long as handles or transactions do. Background threads hold [`Inner`] only,
+/// so that none of them ends itself; an executor may: [`Executors::stop`] does not wait for the thread that it is
+/// called on.
 pub(super) struct Handle {
     pub inner: Arc<Inner>,
     pub background: Background,
-    /// What runs procedures serially, if they run so.
+    /// The executors that run procedures serially, if they run so.
     pub executors: Option<Executors>,
-    /// How closing ended; until the database is open, that there is nothing to close. Held while it lasts, so that a
-    /// second caller waits for the first.
+    /// The result of closing; none while the database is open. Until it is open, that there is nothing to close. The
+    /// mutex is held while closing lasts, so that a second caller waits for the first.
     closing: Mutex<Option<Result<()>>>,
 }
 
@@ -472,7 +475,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Whoever wants to know calls `Database::close`.
+        // A caller that wants the result calls `Database::close`.
         let _ = self.close();
         // If it was never open.
         self.background.stop();
@@ -514,8 +517,9 @@ impl Database {
         opened.map_err(|error| with_path(error, path.as_ref()))
     }
 
-    /// Opens the database in the directory `path` to look at it, beside others who do the same: changes no byte of it
-    /// and needs no right to. All transactions are read-only. `options.create` is ignored.
+    /// Opens the database in the directory `path` for reading only, which several processes may do at a time. It
+    /// changes no byte of the database and needs no right to. All transactions are read-only. `options.create` is
+    /// ignored.
     ///
     /// # Errors
     /// As [`Database::open`]; [`Error::NotADatabase`] also if nothing was ever committed to it.
@@ -525,7 +529,7 @@ impl Database {
             .map_err(|error| with_path(error, path.as_ref()))
     }
 
-    /// A database that lives in memory and ends with its last handle.
+    /// Makes a database that lives in memory and ends with its last handle.
     pub fn in_memory(options: Options) -> Result<Database> {
         // Nothing outlives it, so a log would only take memory.
         let recovery = Recovery::asked_for(&options)?.unwrap_or(Recovery::Shadow);
@@ -676,12 +680,12 @@ impl Database {
         Ok(txn)
     }
 
-    /// When it acknowledges commits.
+    /// Returns when it acknowledges commits.
     pub fn commits(&self) -> Commits {
         self.0.inner.commits
     }
 
-    /// The newest durable commit.
+    /// Returns the newest durable commit.
     pub fn durable_csn(&self) -> Csn {
         self.0.inner.last_durable()
     }
@@ -708,7 +712,7 @@ impl Database {
         }
     }
 
-    /// How much of the database is in use.
+    /// Returns how much of the database is in use.
     pub fn stats(&self) -> Stats {
         let inner = &self.0.inner;
         let stats =
@@ -739,7 +743,7 @@ impl Database {
         inner.log().map_or(Ok(()), |log| log.checkpoint())
     }
 
-    /// Every lock that is held or awaited.
+    /// Returns every lock that is held or awaited.
     pub fn locks(&self) -> Vec<LockInfo> {
         self.0.inner.locks.snapshot()
     }

@@ -1,14 +1,16 @@
-//! What a call of a procedure uses, as far as that is known from its parameters: so that replay can run calls beside each
-//! other that share nothing. (N. Malviya, "Recovery algorithms for in-memory OLTP databases", MIT 2012, chapter 6:
-//! locks requested in the order of commits.)
+//! Access sets: the keys, trees or partitions that a call of a procedure uses, as far as that is known from its
+//! parameters. With them, replay can run calls beside each other that share nothing. (N. Malviya, "Recovery
+//! algorithms for in-memory OLTP databases", MIT 2012, chapter 6: locks requested in the order of commits.)
 //!
-//! Promises: a declaration that is wrong changes no result. Whether a call has kept to it is seen when it runs, and noted
-//! in the log; one that has not is replayed alone. It is part of the procedure's code: whoever replays has the same.
+//! Promises: a declaration that is wrong changes no result. Each call is checked against its declaration when it
+//! runs, and the log notes the result; a call that has not kept to it is replayed alone. The declaration is part of
+//! the procedure's code, so replay has the same.
 
 use super::{procedure::Partitions, transaction::Used, tree::Placement, writes::WriteSet};
 use crate::{TreeId, lock::tree_mode};
 
-/// A call that declares more keys and trees has declared nothing: to look for each that it uses would take long.
+/// Number of keys and trees that a call can declare. With more it has declared nothing: to look for each would take
+/// long.
 pub(super) const ACCESSES_MAX: usize = 1000;
 
 /// The keys and trees that a call uses at most.
@@ -17,7 +19,7 @@ pub struct AccessSet {
     accesses: Vec<Access>,
 }
 
-/// One of them.
+/// An access to a key or to a whole tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub tree: TreeId,
@@ -32,25 +34,25 @@ impl AccessSet {
         self
     }
 
-    /// It reads a key.
+    /// Adds a key that the call reads.
     #[must_use]
     pub fn read(self, tree: TreeId, key: &[u8]) -> AccessSet {
         self.with(tree, Some(key), false)
     }
 
-    /// It reads and writes a key, or applies operations to it.
+    /// Adds a key that the call reads and writes, or applies operations to.
     #[must_use]
     pub fn write(self, tree: TreeId, key: &[u8]) -> AccessSet {
         self.with(tree, Some(key), true)
     }
 
-    /// It reads any keys of a tree, and scans it.
+    /// Adds a tree of which the call reads any keys, and which it scans.
     #[must_use]
     pub fn read_tree(self, tree: TreeId) -> AccessSet {
         self.with(tree, None, false)
     }
 
-    /// It reads and writes any keys of a tree.
+    /// Adds a tree of which the call reads and writes any keys.
     #[must_use]
     pub fn write_tree(self, tree: TreeId) -> AccessSet {
         self.with(tree, None, true)
@@ -60,7 +62,7 @@ impl AccessSet {
         &self.accesses
     }
 
-    /// Whether it has this. A scan is of the whole tree.
+    /// True if it has this access. A scan is an access to the whole tree.
     fn covers(&self, tree: TreeId, key: Option<&[u8]>, writes: bool) -> bool {
         self.accesses.iter().any(|access| {
             access.tree == tree
@@ -70,7 +72,7 @@ impl AccessSet {
     }
 }
 
-/// What a call declares.
+/// The declaration of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Declared {
     /// Nothing: it may use anything.
@@ -80,8 +82,8 @@ pub(super) enum Declared {
 }
 
 impl Declared {
-    /// Whether a read of a key, or of a whole tree, may be one of its own. Where partitions are declared, that is seen at
-    /// the end.
+    /// True if the declaration allows a read of a key, or of a whole tree. Where partitions are declared, that is
+    /// checked at the end.
     pub fn allows_read(&self, tree: TreeId, key: Option<&[u8]>) -> bool {
         match self {
             Declared::Accesses(set) => set.covers(tree, key, false),
@@ -89,7 +91,8 @@ impl Declared {
         }
     }
 
-    /// Whether a call has used nothing else: these trees, and of them what it may read, and these writes.
+    /// True if a call has used no more than it declares, by the trees that it has used and by its writes. Reads of
+    /// declared keys and trees are not checked here, but by [`Declared::allows_read`].
     pub fn has(&self, used: &[Used], writes: &WriteSet) -> bool {
         match self {
             Declared::Nothing => false,

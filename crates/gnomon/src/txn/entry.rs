@@ -1,4 +1,4 @@
-//! The stored form of a prepared transaction: what it will write, and the locks that it holds.
+//! The stored form of a prepared transaction: its write set, and the locks that it holds.
 //!
 //! All numbers are little-endian.
 //!
@@ -37,7 +37,7 @@ use crate::{
 };
 
 const VERSION: u8 = 4;
-/// The oldest that is read.
+/// The oldest version that is read.
 const VERSION_BEFORE: u8 = 2;
 /// Where the length stands, and how long the entry is without what it says.
 const LENGTH_AT: usize = 1;
@@ -51,10 +51,10 @@ const LOCKED: u8 = 4;
 const APPLIED: u8 = 8;
 const LOCKED_BUT_KEY: u8 = 16;
 
-/// What a hold takes beside its quantity's number.
+/// Bytes of a hold beside its quantity's number.
 const HOLD_BYTES: usize = 5 * 16;
 
-/// A lock, with a name of its own.
+/// A lock, with a name that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeldLock {
     pub table: TableId,
@@ -63,7 +63,7 @@ pub(super) struct HeldLock {
     pub part: HeldPart,
 }
 
-/// What of a tree is locked.
+/// The part of a tree that is locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HeldPart {
     Whole,
@@ -90,7 +90,7 @@ impl HeldLock {
     }
 }
 
-/// What of a transaction is stored, by reference.
+/// The parts of a transaction that are stored, by reference.
 pub(super) struct Outgoing<'a> {
     /// Pages that change at most when the transaction ends.
     pub pages: PageCounts,
@@ -99,11 +99,11 @@ pub(super) struct Outgoing<'a> {
     held: &'a LockOwner,
     /// The locks that do not follow from the write set.
     locks: Vec<HeldLock>,
-    /// Whether the transaction has made a key pending.
+    /// True of a key that the transaction has made pending.
     is_pending: &'a dyn Fn(TreeId, &[u8]) -> bool,
 }
 
-/// What was stored.
+/// The parts of a transaction that were stored.
 #[derive(Default)]
 pub(super) struct Entry {
     pub pages: PageCounts,
@@ -111,7 +111,7 @@ pub(super) struct Entry {
     pub writes: WriteSet,
     pub pending: Vec<(TreeId, Box<[u8]>)>,
     pub locks: Vec<HeldLock>,
-    /// What is held of quantities of keys.
+    /// Holds on quantities: the tree, the key, the quantity's number, the hold.
     pub holds: Vec<(TreeId, Box<[u8]>, u32, Hold)>,
 }
 
@@ -139,7 +139,7 @@ impl<'a> Outgoing<'a> {
         Outgoing { pages: PageCounts::default(), note, writes, held, locks, is_pending }
     }
 
-    /// How many bytes the entry has.
+    /// Returns the bytes of the entry.
     pub fn length(&self) -> u64 {
         let writes = self.writes.trees().map(|(tree, writes)| {
             let entries = writes.entries().map(|(key, write)| {
@@ -167,7 +167,7 @@ impl<'a> Outgoing<'a> {
         fixed as u64 + writes.sum::<u64>() + locks.sum::<u64>()
     }
 
-    /// The entry in parts of [`PART_BYTES`], the last one shorter.
+    /// Returns the entry in parts of [`PART_BYTES`], the last one shorter.
     pub fn parts(&self) -> Result<Vec<Vec<u8>>> {
         let mut parts = Vec::new();
         self.encode(PART_BYTES, &mut |part| {
@@ -249,7 +249,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Cuts what is written into parts.
+/// A writer that cuts an entry into parts.
 struct Parts<'a> {
     part_bytes: usize,
     buffer: Vec<u8>,
@@ -296,8 +296,8 @@ impl Parts<'_> {
 }
 
 impl Entry {
-    /// Reads an entry; `bind` finds operations by their names. An error within is of `bind`'s; a text says what is
-    /// wrong with the entry.
+    /// Reads an entry; `bind` finds operations by their names. The outer error is that of `bind`; the inner one is a
+    /// text that says what is wrong with the entry.
     pub fn decode(
         bytes: &[u8],
         bind: &dyn Fn(&str, &str) -> Result<Arc<Registered>>,
@@ -309,7 +309,7 @@ impl Entry {
         unknown.map_or(Ok(entry), Err)
     }
 
-    /// Whether an entry is one, whatever operations there are: the text says what is wrong with it.
+    /// Checks an entry, whatever operations there are. The inner error is a text that says what is wrong with it.
     pub fn check(bytes: &[u8]) -> Result<Result<(), &'static str>> {
         let any = Registry::new(&[])?.any().clone();
         Ok(Entry::decode_with(bytes, &mut |_, _| Some(any.clone())).map(|_| ()))

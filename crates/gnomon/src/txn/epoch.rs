@@ -1,12 +1,12 @@
-//! Trees whose pages were replaced as a whole, by commits of large transactions: who reads which pages.
+//! Trees whose pages were replaced as a whole, by commits of large transactions, and the pages that a reader uses.
 //!
-//! Such a commit has no versions of single keys. Instead the state of the store from before it is pinned, and whoever
-//! reads at an older snapshot reads the tree there, with the versions that there were then; whoever reads at a younger
-//! one reads the new pages. All trees of a commit change for a snapshot at once, since the commit has one CSN.
+//! Such a commit has no versions of single keys. Instead the state of the store from before it is pinned. A reader at
+//! an older snapshot reads the tree there, with the versions that there were then; a reader at a younger one reads
+//! the new pages. All trees of a commit change for a snapshot at once, since the commit has one CSN.
 //!
 //! A reader takes no lock for that. It looks at how many replacements there were, reads pages and then versions, and
-//! looks again: if there was another one meanwhile, it may have read pages of before and of after, and reads anew. Who
-//! replaces pages counts first.
+//! looks again: if there was another one meanwhile, it may have read pages of before and of after, and reads anew. A
+//! commit counts its replacement before it replaces pages.
 
 use super::read::ReadAt;
 use crate::{
@@ -22,22 +22,22 @@ use crate::{
     },
 };
 
-/// No version is newer.
+/// The end of versions that have none: no version is newer.
 pub(super) const NO_END: Csn = Csn(u64::MAX);
 
 /// The states of a tree from before its pages were replaced.
 #[derive(Default)]
 pub(super) struct Epochs {
-    /// How often they were.
+    /// Number of replacements.
     count: AtomicU64,
-    /// The last commit that did so.
+    /// The last commit that replaced the pages.
     last: AtomicU64,
     /// The commits that some snapshot in use is older than, in their order, each with the state before it.
     before: Mutex<Vec<(Csn, Arc<PinnedRoot>)>>,
 }
 
 impl Epochs {
-    /// The last commit that replaced the tree's pages; zero if there is none.
+    /// Returns the last commit that replaced the tree's pages; zero if there is none.
     pub fn last(&self) -> Csn {
         Csn(self.last.load(Ordering::Acquire))
     }
@@ -49,14 +49,15 @@ impl Epochs {
         self.count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forgets the state before a commit: every snapshot is as new as the commit. The state may be let go of.
+    /// Forgets the state before a commit, since every snapshot is as new as the commit. Returns the state to be
+    /// dropped.
     pub fn end(&self, csn: Csn) -> Option<Arc<PinnedRoot>> {
         let mut before = self.before.lock();
         let at = before.iter().position(|(of, _)| *of == csn)?;
         Some(before.remove(at).1)
     }
 
-    /// The state that a snapshot reads, and the commit that ended it; none if that is the newest.
+    /// Returns the state that a snapshot reads, and the commit that ended it; none if that is the newest.
     fn at(&self, snapshot: Csn) -> Option<(Csn, Arc<PinnedRoot>)> {
         if self.last() <= snapshot {
             return None;
@@ -95,7 +96,7 @@ impl Epochs {
     }
 }
 
-/// Where a reader finds the pages of a tree.
+/// The source of a tree's pages for a reader.
 pub(super) enum Pages<'a> {
     /// The newest patched ones.
     Store(&'a Store),

@@ -2,18 +2,18 @@
 //! Performance Evaluation of Multi-Level Transaction Management, 1991, section 2).
 //!
 //! With two levels, keys are changed in their trees when an operation ends, by a subtransaction of the store. An
-//! operation is a statement, or a part of it if that is long ([`CHANGED_TOGETHER`]); whoever makes no statements has
-//! all of his transaction be one. Within it nobody could tell, since a transaction sees its write set. Until the
-//! transaction ends, the lock on the key keeps others from changing it, and its version ([`versions`](super::versions))
-//! shows readers what is committed. What a subtransaction did is taken back by one that does the reverse, whatever
-//! others have made of the same pages since: when the transaction is undone, when it goes back to a savepoint, and for
-//! all that were running when the database stopped.
+//! operation is a statement, or a part of it if that is long ([`CHANGED_TOGETHER`]); a transaction without statements
+//! is one operation. The delay cannot be seen within it, since a transaction sees its write set. Until the
+//! transaction ends, the lock on the key keeps others from changing it, and its version
+//! ([`versions`](super::versions)) shows readers what is committed. A compensation takes a subtransaction back by
+//! doing the reverse, whatever others have made of the same pages since: when the transaction is undone, when it goes
+//! back to a savepoint, and for all that were running when the database stopped.
 //!
 //! What waits for the commit:
 //!
-//! - Operations that others share the key with ([`apply`](super::apply)). Their order is that of commits, so whoever
-//!   applies some has the mutexes of their keys from then until he has his CSN: nobody comes between, and what the key
-//!   was before is what takes them back.
+//! - Operations on keys that are shared with others ([`apply`](super::apply)). Their order is that of commits, so a
+//!   commit that applies some holds the mutexes of their keys from then until it has its CSN: no other comes between,
+//!   and the value of the key before takes them back.
 //! - Trees that are made or dropped. One that is made stands in the directory as dropped until it is whole, so a crash
 //!   leaves nothing to be undone but its pages, which are given back as those of any dropped tree.
 //! - With one level, everything. The transaction is one subtransaction, which runs when it commits: its page locks are
@@ -21,7 +21,7 @@
 //!   SQL's isolation needs anyway.
 //!
 //! A transaction that is undone takes a CSN, too: its changes were in the trees for a moment. That of the last
-//! compensation is when they are gone for everybody.
+//! compensation is when they are gone for all readers.
 
 use super::{
     commit::{Grown, Unpatched},
@@ -45,32 +45,32 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Entries of a new tree that one subtransaction puts there, in bytes, about.
+/// Bytes of entries of a new tree that one subtransaction puts there, about.
 const FILLED_AT_ONCE_BYTES: usize = 1 << 20;
 
-/// So many keys are changed by one subtransaction: it has the leaves of all of them locked.
+/// Number of keys that are changed by one subtransaction: it has the leaves of all of them locked.
 const CHANGED_TOGETHER: usize = 256;
-/// Of so many bytes, about.
+/// Bytes of such keys and their values, about.
 const CHANGED_TOGETHER_BYTES: usize = 256 << 10;
 
-/// What a transaction has changed in trees.
+/// The changes of a transaction in trees.
 #[derive(Default)]
 pub(super) struct Immediate {
     page_locks: Option<LockOwner>,
     /// Keys that the operation under way has changed, whose trees do not have that yet.
     waiting: BTreeMap<(TreeId, Box<[u8]>), TreeRef>,
-    /// What was put under these keys, in bytes.
+    /// Bytes of these keys and of the values that were put under them.
     waiting_bytes: usize,
     /// The subtransactions that have ended, in their order.
     done: Vec<Done>,
-    /// What takes them back, in bytes.
+    /// Bytes of the steps that take them back.
     undo_bytes: usize,
     changed: Changed,
-    /// Whether the store knows of the transaction.
+    /// True if the store knows of the transaction.
     has_run: bool,
 }
 
-/// A subtransaction, and what takes it back.
+/// A subtransaction, and the steps that take it back.
 struct Done {
     subtxn: SubtxnId,
     undo: Vec<Step>,
@@ -80,7 +80,7 @@ struct Done {
 #[derive(Default)]
 struct Changed {
     keys: Vec<Pending>,
-    /// What the versions take, in bytes.
+    /// Bytes of the versions.
     bytes: usize,
 }
 
@@ -89,7 +89,7 @@ struct Pending {
     tree: TreeId,
     state: TreeRef,
     key: Box<[u8]>,
-    /// What the version takes.
+    /// Bytes of the version.
     bytes: usize,
 }
 
@@ -99,11 +99,11 @@ enum Piece<'a> {
     Key(TreeId, TreeRef, &'a [u8], Option<&'a [u8]>),
     /// Applies operations to a key.
     Calls(TreeId, TreeRef, &'a [u8], Arc<Calls>),
-    /// Makes a tree that nobody finds.
+    /// Makes a tree that no transaction finds yet.
     Create(TreeId, TreeOptions),
     /// Puts entries into such a tree.
     Fill(TreeId, Vec<(&'a [u8], &'a [u8])>),
-    /// Has such a tree be found.
+    /// Makes such a tree live in the directory, where transactions find it.
     Publish(TreeId),
     Drop(TreeId),
     /// Stores a part of the entry of a prepared transaction, or removes it.
@@ -114,7 +114,7 @@ enum Piece<'a> {
 pub(super) struct EntryPart<'a> {
     pub gid: &'a str,
     pub part: u32,
-    /// None removes it.
+    /// The bytes of the part; none removes it.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -130,17 +130,17 @@ struct Commit<'a> {
 
 impl Immediate {
     fn locks<'l>(page_locks: &'l mut Option<LockOwner>, inner: &Inner) -> &'l mut LockOwner {
-        // Not those of the transaction: nobody waits for a lock of level 1 while it holds pages, so no deadlock is
+        // Not those of the transaction: no thread waits for a lock of level 1 while it holds pages, so no deadlock is
         // about both.
         page_locks.get_or_insert_with(|| inner.locks.owner(inner.new_txn_id()))
     }
 
-    /// How many subtransactions there are.
+    /// Returns the number of subtransactions.
     pub fn mark(&self) -> usize {
         self.done.len()
     }
 
-    /// What it takes in memory, in bytes, about.
+    /// Returns the bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         const WAITING_BYTES: usize = 64;
         self.undo_bytes + self.changed.bytes + self.waiting.len() * WAITING_BYTES
@@ -227,7 +227,7 @@ impl Changed {
         }
     }
 
-    /// Takes the keys out of which `which` says so.
+    /// Takes out the keys of which `which` returns true.
     fn take(&mut self, which: impl Fn(TreeId, &[u8]) -> bool) -> Changed {
         let keys: Vec<Pending> =
             self.keys.extract_if(.., |pending| which(pending.tree, &pending.key)).collect();
@@ -252,7 +252,8 @@ impl Changed {
     }
 }
 
-/// What could not be undone now is undone when the database is opened again, and by nobody before.
+/// Stops the database after a failed undo, unless it is closed: the rest is undone when it is opened again, not
+/// before.
 fn undo_failed(inner: &Inner, error: Error) -> Error {
     match error {
         Error::Closed => error,
@@ -260,8 +261,8 @@ fn undo_failed(inner: &Inner, error: Error) -> Error {
     }
 }
 
-/// Takes subtransactions back, which followed each other, by one of its own. The keys are locked by whoever made them,
-/// or nobody else is there.
+/// Takes subtransactions back, which followed each other, by one compensation. The transaction that made them holds
+/// the locks on their keys, or no other transaction is there.
 fn compensate(
     inner: &Inner,
     logged: &LoggedStore,
@@ -283,7 +284,7 @@ fn compensate(
     ended
 }
 
-/// The undo pass of a warmstart. Nobody else is there.
+/// Runs the undo pass of a warmstart. No other transaction is there.
 pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     let Some(logged) = inner.store.logged() else { return Ok(()) };
     for loser in losers {
@@ -332,7 +333,7 @@ pub(super) fn reclaim(inner: &Arc<Inner>, logged: &LoggedStore, pages_max: usize
 }
 
 impl Inner {
-    /// Whether transactions change keys at once.
+    /// Returns the store if transactions change keys at once, with two levels.
     fn changes_at_once(&self) -> Option<&LoggedStore> {
         self.store
             .logged()
@@ -342,7 +343,8 @@ impl Inner {
 }
 
 impl Transaction {
-    /// Has a key that it has locked, and that its write set puts or deletes, be changed in its tree soon.
+    /// Notes a key to be changed in its tree soon. The transaction has locked it, and its write set puts or deletes
+    /// it.
     pub(super) fn change_soon(&mut self, used: &Used, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let (Some(state), true) = (&used.state, self.inner().changes_at_once().is_some()) else {
             return Ok(());
@@ -359,7 +361,7 @@ impl Transaction {
         if is_long { self.change_now() } else { Ok(()) }
     }
 
-    /// Changes the keys in their trees that wait for that. After an error they still do.
+    /// Changes the keys in their trees that wait for that. After an error they still wait.
     pub(super) fn change_now(&mut self) -> Result<()> {
         if self.immediate.waiting.is_empty() {
             return Ok(());
@@ -379,8 +381,8 @@ impl Transaction {
         changed
     }
 
-    /// Goes back to when there were so many subtransactions, and the write set said what `go_back` has it say. The
-    /// locks on the keys are still held.
+    /// Goes back to when there were so many subtransactions. `go_back` takes the write set back to then. The locks on
+    /// the keys are still held.
     pub(super) fn go_back_to(&mut self, mark: usize, go_back: impl FnOnce(&mut WriteSet)) -> Result<()> {
         let inner = self.inner().clone();
         let Some(logged) = inner.changes_at_once() else {
@@ -424,7 +426,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the versions be looked at that were needed until a CSN that nobody waits for, if they take much memory.
+    /// Prunes the versions that were needed until a CSN that no thread waits for, in the background, if versions take
+    /// much memory.
     pub(super) fn have_pruned(&self, csn: Csn) {
         const MUCH_BYTES: usize = 1 << 20;
         if self.inner().timeline.version_bytes() > MUCH_BYTES {
@@ -438,7 +441,7 @@ impl Transaction {
     }
 }
 
-/// What a write set makes of keys that it puts and deletes.
+/// Returns those of the keys that a write set puts or deletes, with their values.
 fn changes<'a>(
     keys: &'a BTreeMap<(TreeId, Box<[u8]>), TreeRef>,
     writes: &'a WriteSet,
@@ -450,7 +453,7 @@ fn changes<'a>(
     })
 }
 
-/// Puts a key or deletes it. Returns what takes that back.
+/// Puts a key or deletes it. Returns the step that takes that back.
 fn put_key(
     pages: &TreeAccess<'_>,
     changed: &mut Changed,
@@ -468,7 +471,7 @@ fn put_key(
     Ok(undo)
 }
 
-/// Whether the keys that a write set puts and deletes are in their trees already.
+/// The state of the keys that a write set puts and deletes: changed in their trees already, or to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
     Changed,
@@ -544,7 +547,7 @@ pub(super) fn commit(
     committed.map(|csn| (csn, Grown(commit.grown)))
 }
 
-/// What a commit has to do.
+/// Splits a commit into pieces.
 fn pieces<'a>(
     inner: &Inner,
     writes: &'a WriteSet,
@@ -633,7 +636,8 @@ impl Commit<'_> {
         Ok(Some(whole))
     }
 
-    /// Does a piece. Returns what takes it back. It may be called again after an attempt that was taken back.
+    /// Does a piece. Returns the steps that take it back. It may be called again after an attempt that was taken
+    /// back.
     fn run_piece(
         &mut self,
         pages: &TreeAccess<'_>,
@@ -686,13 +690,13 @@ impl Commit<'_> {
     }
 }
 
-/// What takes changes of the directory back.
+/// Returns the steps that take changes of the directory back.
 fn steps(before: impl IntoIterator<Item = DirectoryEntry>) -> Vec<Step> {
     before.into_iter().map(|(key, value)| Step::new(DIRECTORY, &key, value.as_deref())).collect()
 }
 
-/// Applies operations to a key, of which nobody else changes the value before they are committed. Returns what takes
-/// them back, and by how much the value is longer, in bytes.
+/// Applies operations to a key whose value no other transaction changes before they are committed. Returns the step
+/// that takes them back, and by how much the value is longer, in bytes.
 fn apply(
     pages: &TreeAccess<'_>,
     changed: &mut Changed,

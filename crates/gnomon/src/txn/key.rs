@@ -5,7 +5,7 @@ use std::{borrow::Borrow, cmp::Ordering, ops::Deref};
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// So long is a key of one or two numbers; a longer one is on the heap.
+/// Bytes of a key that is kept in place: one or two numbers. A longer one is on the heap.
 const SHORT_BYTES: usize = 16;
 
 /// A key, in the order of its bytes.

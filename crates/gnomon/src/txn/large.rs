@@ -1,8 +1,8 @@
-//! Large transactions: what happens when a transaction's changes and locks take too much memory (Shadows, section 4.2).
+//! Large transactions: escalation when a transaction's changes and locks take too much memory (Shadows, section 4.2).
 //!
-//! 1. *Escalation.* The transaction locks its largest trees as a whole, against everybody but readers at snapshots, and
-//!    gives its locks on keys of them back. It does not wait for that until its memory is twice what it should be. The
-//!    lock stays until the transaction ends, whatever savepoint it goes back to.
+//! 1. *Escalation.* The transaction locks its largest trees as a whole, against all but readers at snapshots, and
+//!    gives its locks on keys of them back. It does not wait for that until its memory is twice what it should be.
+//!    The lock stays until the transaction ends, whatever savepoint it goes back to.
 //! 2. *Private pages.* What the write set says of such a tree is applied to pages of the transaction's own
 //!    ([`PrivatePages`]), in the order of keys, and taken out of the write set. Further changes need no locks; they are
 //!    collected in the write set as before, and applied when that is full again. So a key is looked for in the write
@@ -38,18 +38,18 @@ use crate::{
     sync::Arc,
 };
 
-/// What a lock takes in memory, about, with its key.
+/// Bytes that a lock takes in memory with its key, about.
 const LOCK_BYTES: usize = 160;
-/// What a page takes in the cache.
+/// Bytes that a page takes in the cache.
 const CACHED_BYTES: usize = crate::page::PAGE_BYTES + 128;
-/// How many keys are applied between two looks at the interrupt.
+/// Number of keys that are applied between two looks at the interrupt.
 const KEYS_BETWEEN_CHECKS: usize = 256;
 
 /// The trees that a transaction changes on pages of its own, and these pages.
 pub(super) struct Large {
     pages: PrivatePages,
     trees: BTreeMap<TreeId, LargeTree>,
-    /// How often something was applied to the pages: what was read ahead before counts no more.
+    /// Number of times that changes were applied to the pages: what was read ahead before counts no more.
     applied: u64,
     /// Bytes of keys and values that were applied.
     changed_bytes: usize,
@@ -79,11 +79,11 @@ pub(super) struct Finished {
     changed_bytes: usize,
 }
 
-/// What a tree takes of the transaction's memory.
+/// The share of a tree in the transaction's memory.
 #[derive(Default)]
 struct Cost {
     bytes: usize,
-    /// Whether keys of it are locked for more than reading.
+    /// True if keys of it are written, or locked for more than reading.
     exclusive: bool,
 }
 
@@ -126,7 +126,7 @@ impl Transaction {
         self.writes.bytes() + self.immediate.bytes() + self.locks.held_count() as usize * LOCK_BYTES
     }
 
-    /// Sees to it that changes and locks do not take too much memory. To be called before there are more of them.
+    /// Frees memory if changes and locks take too much of it. To be called before there are more of them.
     pub(super) fn relieve(&mut self) -> Result<()> {
         if self.memory_bytes() < self.relieve_at { Ok(()) } else { self.relieve_now() }
     }
@@ -178,7 +178,9 @@ impl Transaction {
         Ok(())
     }
 
-    /// Locks a tree as a whole instead of its keys. False if that would have to be waited for, and must not.
+    /// Locks a tree as a whole instead of its keys. Returns true if the tree is changed on private pages from then
+    /// on. False if the lock would have to be waited for, and must not; if it is not `exclusive`; or if there are no
+    /// private pages.
     fn escalate(&mut self, id: TreeId, exclusive: bool, wait: bool) -> Result<bool> {
         if self.is_large(id) {
             return Ok(true);
@@ -232,7 +234,7 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Takes what the transaction made pending in a tree, which is locked as a whole now, back.
+    /// Takes back what the transaction made pending in a tree, which is locked as a whole now.
     fn forget_pending(&mut self, id: TreeId) {
         let Some(state) = self.used.iter().find(|used| used.id == id).and_then(|used| used.state.clone())
         else {
@@ -314,38 +316,39 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether it changes a tree on pages of its own.
+    /// True if the transaction changes a tree on pages of its own.
     pub(super) fn is_large(&self, tree: TreeId) -> bool {
         self.large.as_ref().is_some_and(|large| large.trees.contains_key(&tree))
     }
 
-    /// Whether it has changed pages itself.
+    /// True if the transaction has changed pages of its own.
     pub(super) fn has_pages(&self) -> bool {
         self.large.as_ref().is_some_and(|large| large.pages.len().0 > 0)
     }
 
-    /// The private pages and the tree in them, if it is changed there.
+    /// Returns the private pages and the tree in them, if it is changed there.
     pub(super) fn private(&self, id: TreeId) -> Option<(&PrivatePages, Option<Tree>)> {
         let large = self.large.as_ref()?;
         large.trees.get(&id).map(|tree| (&large.pages, tree.tree))
     }
 
-    /// How often changes were applied to private pages.
+    /// Returns how often changes were applied to private pages.
     pub(super) fn applied(&self) -> u64 {
         self.large.as_ref().map_or(0, |large| large.applied)
     }
 
-    /// The snapshot that the statement under way still reads a tree at that it has locked as a whole.
+    /// Returns the snapshot at which the statement under way still reads a tree that the transaction has locked as a
+    /// whole.
     pub(super) fn statement_of(&self, id: TreeId) -> Option<Csn> {
         self.large.as_ref()?.trees.get(&id)?.statement
     }
 
-    /// Whether versions of a key do not count, since the transaction has written it.
+    /// True if versions of a key do not count, since the transaction has written it.
     pub(super) fn is_own(&self, id: TreeId, key: &[u8]) -> bool {
         self.large.as_ref().and_then(|large| large.trees.get(&id)).is_some_and(|tree| tree.own.contains(key))
     }
 
-    /// A tree that this transaction has made ends with it: its private pages go.
+    /// Gives up the private pages of a tree that this transaction has made, and that ends with it.
     pub(super) fn drop_private(&mut self, id: TreeId) -> Result<()> {
         let layer = self.savepoints.last().map_or(0, |savepoint| Large::layer_of(savepoint.number));
         if let Some(large) = &mut self.large
@@ -360,7 +363,7 @@ impl Transaction {
     }
 
     /// Does what can be done of a commit beforehand: writes what a large transaction has changed on pages. Calling it
-    /// is never needed; whoever holds locks of his own while he commits holds them shorter.
+    /// is never needed; an application that holds locks of its own during the commit holds them shorter.
     ///
     /// # Errors
     /// [`Error::DiskFull`] and those of reading pages.

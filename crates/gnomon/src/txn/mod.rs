@@ -13,19 +13,21 @@
 //! 2. *Commit* ([`commit`]). Through the store's gate, taking the CSN; the write set is patched into the trees, key
 //!    by key, each before-image published in the version store first; then the CSN counts as patched, the gate is
 //!    left, and all locks are released. Others can see the changes now.
-//! 3. *Durability.* The commit waits, or its ticket is asked, until the store has made the CSN durable. Whoever saw
-//!    the changes has a larger CSN or waits for this one, so nobody tells the world of a commit that a crash undoes.
+//! 3. *Durability.* The commit waits, or its ticket is asked, until the store has made the CSN durable. A transaction
+//!    that saw the changes has a larger CSN or waits for this one, so a crash undoes no acknowledged commit.
 //!
-//! *What reads see.* Trees hold the newest patched value of each key. Under READ COMMITTED a statement has a snapshot:
-//! the watermark, up to which every CSN is patched. Where a key has changed since, the version store ([`versions`])
-//! has the value from before; a reader looks at the tree first and at the version store after, a patch does it the
-//! other way round, so the reader never sees a change that its snapshot does not hold. Under SERIALIZABLE and behind
-//! a lock, a reader takes the newest value: who changed it has patched before it released the lock (invariant 1).
+//! *What reads see.* Trees hold the newest patched value of each key. Under READ COMMITTED a statement has a
+//! snapshot: the watermark, up to which every CSN is patched. Where a key has changed since, the version store
+//! ([`versions`]) has the value from before. A reader looks at the tree first and at the version store after. A patch
+//! does it the other way round, so the reader never sees a change that its snapshot does not hold. Under SERIALIZABLE
+//! and behind a lock, a reader takes the newest value: the transaction that changed it has patched it before it
+//! released the lock (invariant 1).
 //!
-//! *Operations* ([`apply`], [`op`](crate::op)). A write that does not see what it changes goes into the write set as an
-//! operation, under a lock that others hold who do the same. It is applied at the commit, in the order of CSNs: patches
-//! of one key may come in another order, and the version store puts that right. What the transaction does know of the
-//! value, since it was a condition, holds until its end: the lock manager sees to it ([`lock`](crate::lock), escrow).
+//! *Operations* ([`apply`], [`op`](crate::op)). A write that does not see what it changes (a blind update) goes into
+//! the write set as an operation, under a lock that other transactions with such operations hold too. It is applied
+//! at the commit, in the order of CSNs: patches of one key may come in another order, and the version store puts that
+//! right. A condition of the operation that was found to hold for the value holds until the transaction ends: the
+//! lock manager sees to it ([`lock`](crate::lock), escrow).
 //!
 //! *Phantoms.* A key that is about to be inserted is `pending` in its tree until its transaction ends, so that others
 //! find it ("uncommitted changes of all transactions for an index are stored in a global data structure ordered by key

@@ -1,4 +1,4 @@
-//! Two-phase commit: transactions that are prepared to commit, and wait for somebody to say so.
+//! Two-phase commit: transactions that are prepared to commit, and wait for the call that ends them.
 //!
 //! Promises: when [`Transaction::prepare`] returns, the transaction is durable as it is, with all that it read; nothing
 //! but a full disk can keep it from committing, and that only for as long as the disk is full. It ends by
@@ -7,14 +7,14 @@
 //!
 //! How:
 //!
-//! - *PREPARE* reserves the space for the end, which nobody else gets ([`Reservation`]), then stores the entry
-//!   ([`Entry`]) in the directory of trees, as a commit with a CSN of its own. So it is durable only with all commits
-//!   before, those that it read among them.
+//! - *PREPARE* reserves the space for the end, which no other transaction gets ([`Reservation`]), then stores the
+//!   entry ([`Entry`]) in the directory of trees, as a commit with a CSN of its own. So it is durable only with all
+//!   commits before, those that it read among them.
 //! - *COMMIT PREPARED* is one commit that patches the write set and removes the entry; *ROLLBACK PREPARED* is one that
 //!   removes the entry. The locks go after it, as after every commit. What fails before the CSN leaves the transaction
 //!   prepared.
-//! - *Opening* reads the entries before anybody can begin a transaction, and takes their locks. Each was granted beside
-//!   the others before, so each is granted again, if those that are weaker come first: a share that is held admits an
+//! - *Opening* reads the entries before any transaction can begin, and takes their locks. Each was granted beside the
+//!   others before, so each is granted again, if those that are weaker come first: a share that is held admits an
 //!   update, but not the other way round.
 //!
 //! The space is enough unless others split the leaves that it writes to more than once in the meantime. Then ending it
@@ -65,29 +65,29 @@ pub(super) const PART_BYTES: usize = 1 << 20;
 /// The longest key of a part.
 const PART_KEY_BYTES: usize = GID_BYTES_MAX + 6;
 
-/// What is known of a prepared transaction.
+/// The description of a prepared transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedInfo {
-    /// Its identifier, given by whoever prepared it.
+    /// Its identifier, given by the caller of [`Transaction::prepare`].
     pub gid: String,
     /// Its number in this run, by which [`Database::locks`] names it.
     pub txn: TxnId,
-    /// What its owner gave at [`Transaction::prepare`].
+    /// The note that its owner gave at [`Transaction::prepare`].
     pub note: Vec<u8>,
 }
 
-/// What is kept of a prepared transaction until its end.
+/// The state of a prepared transaction, kept until its end.
 struct Prepared {
     writes: WriteSet,
     locks: LockOwner,
     pending: Vec<(TreeRef, Box<[u8]>)>,
     /// The trees in which it may have locked gaps.
     scanning: Vec<Scanning>,
-    /// None where a log of pages recovers: nothing needs to be kept for who can be undone.
+    /// None where a log of pages recovers: a transaction can be undone there, so its end needs no reserved space.
     kept: Option<Kept>,
     /// Parts of the stored entry.
     parts: u32,
-    /// Whether it has ended, and its changes are there.
+    /// True if it has ended by a commit, and its changes are in the trees.
     committed: bool,
 }
 
@@ -113,9 +113,9 @@ impl Drop for Prepared {
 }
 
 enum Slot {
-    /// It is on its way, and nobody is told of it.
+    /// It is being prepared, and is not listed yet.
     Preparing,
-    /// It waits, with what is known of it; none while somebody has it ([`PreparedTransaction`]).
+    /// It is prepared, with its description. Its state is none while a [`PreparedTransaction`] has it.
     Waiting(PreparedInfo, Option<Box<Prepared>>),
 }
 
@@ -133,7 +133,7 @@ struct State {
 }
 
 impl AllPrepared {
-    /// `max`: how many there may be.
+    /// `max`: how many transactions may be prepared at a time.
     pub fn new(max: usize) -> AllPrepared {
         AllPrepared { max, state: Mutex::default() }
     }
@@ -179,10 +179,11 @@ impl Drop for Claim<'_> {
 }
 
 impl Transaction {
-    /// The first phase of a two-phase commit: makes all checks of a commit, reserves the space for it, and returns when
-    /// the transaction and all that it read are durable. From then on it belongs to nobody, and ends by
-    /// [`Database::commit_prepared`] or [`Database::rollback_prepared`] with the same `gid`, in this run or in a later
-    /// one; so long its locks are held. `note` is kept with it for its owner. Returns the commit that stored it.
+    /// Runs the first phase of a two-phase commit: makes all checks of a commit, reserves the space for it, and
+    /// returns when the transaction and all that it read are durable. From then on it belongs to no session. It ends
+    /// by [`Database::commit_prepared`] or [`Database::rollback_prepared`] with the same `gid`, in this run or in a
+    /// later one, and its locks are held until then. `note` is kept with it for its owner. Returns the commit that
+    /// stored it.
     ///
     /// # Errors
     /// [`Error::GidInUse`], [`Error::GidTooLong`], [`Error::TooManyPrepared`]; [`Error::CannotPrepare`] if it has made
@@ -229,7 +230,8 @@ impl Transaction {
                 (csn, Some(Kept { reservation, part_max, pages_removed }))
             }
             Store::Logged(store) => {
-                // It waits as its write set. What of it is in trees would be of a transaction that has not ended.
+                // It is kept as its write set. Changes left in trees would be those of a transaction that has not
+                // ended.
                 self.immediate.undo_all(inner, self.id())?;
                 let parts = (0..).zip(outgoing.parts()?);
                 let entry = parts.map(|(part, bytes)| EntryPart { gid, part, bytes: Some(bytes) }).collect();
@@ -250,7 +252,7 @@ impl Transaction {
             committed: false,
         };
         drop(self);
-        // Nobody hears of it before it is durable. If it never will be, the database has stopped; the locks stay.
+        // It is listed only when it is durable. If it never will be, the database has stopped; the locks stay.
         let durable = Ticket::new(handle.clone(), csn).wait();
         claim.keep(info, Box::new(prepared));
         durable
@@ -294,8 +296,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether it holds something of a quantity that none of its operations claims (any more): nobody could tell later
-    /// what is committed of that.
+    /// True if it holds something of a quantity that none of its operations claims (any more): the committed value of
+    /// that could not be found later.
     fn holds_unnamed(&self) -> Result<bool> {
         for (tree, writes) in self.writes.trees() {
             for (key, write) in writes.entries() {
@@ -311,8 +313,8 @@ impl Transaction {
     }
 }
 
-/// The parts of an entry of so many bytes, and the pages that change at most when they are put and when they are
-/// removed.
+/// Returns the number of parts of an entry of so many bytes, and the pages that change at most when they are put and
+/// when they are removed.
 pub(super) fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, PageCounts, PageCounts)> {
     let parts = bytes.div_ceil(PART_BYTES as u64);
     let count = u32::try_from(parts).map_err(|_| Error::TransactionTooLarge)?;
@@ -322,7 +324,7 @@ pub(super) fn pages_of_entry(bytes: u64, part_max: PageSize) -> Result<(u32, Pag
 }
 
 impl Database {
-    /// The prepared transactions, in the order of their identifiers. One that is missing has ended durably.
+    /// Returns the prepared transactions, in the order of their identifiers. One that is missing has ended durably.
     pub fn prepared(&self) -> Result<Vec<PreparedInfo>> {
         let (infos, ended) = {
             let state = self.0.inner.prepared.state.lock();
@@ -336,15 +338,16 @@ impl Database {
         Ok(infos)
     }
 
-    /// How many transactions may be prepared at a time ([`Options::prepared_max`](crate::Options::prepared_max)).
+    /// Returns how many transactions may be prepared at a time
+    /// ([`Options::prepared_max`](crate::Options::prepared_max)).
     pub fn prepared_max(&self) -> usize {
         self.0.inner.prepared.max
     }
 
-    /// Takes a prepared transaction, to look at it and to end it. Nobody else can have it meanwhile.
+    /// Takes a prepared transaction, to look at it and to end it. No other caller can have it meanwhile.
     ///
     /// # Errors
-    /// [`Error::NoSuchGid`]; [`Error::GidBusy`] if somebody else has it.
+    /// [`Error::NoSuchGid`]; [`Error::GidBusy`] if another caller has it.
     pub fn claim_prepared(&self, gid: &str) -> Result<PreparedTransaction> {
         self.0.inner.check_open()?;
         let mut state = self.0.inner.prepared.state.lock();
@@ -382,7 +385,7 @@ impl Database {
     }
 }
 
-/// A prepared transaction in the hands of whoever is to end it. Dropped before that, it stays prepared.
+/// A prepared transaction that its caller is to end. Dropped before that, it stays prepared.
 pub struct PreparedTransaction {
     handle: Arc<Handle>,
     gid: Arc<str>,
@@ -392,7 +395,7 @@ pub struct PreparedTransaction {
 }
 
 impl PreparedTransaction {
-    /// What is known of it.
+    /// Returns its description.
     pub fn info(&self) -> &PreparedInfo {
         &self.info
     }
@@ -498,7 +501,7 @@ impl Drop for PreparedTransaction {
     }
 }
 
-/// Changes what a transaction of its own has written, and an entry with it.
+/// Commits `writes` and the changes of an entry as a transaction of its own.
 fn end_in_log(
     inner: &Arc<Inner>,
     store: &LoggedStore,
@@ -512,7 +515,7 @@ fn end_in_log(
     immediate::commit(inner, store, txn, &mut immediate, writes, Keys::ToChange, entry)
 }
 
-/// Takes over the transactions that an earlier run left prepared. Nobody else has begun one yet.
+/// Takes over the transactions that an earlier run left prepared. No other transaction has begun yet.
 pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     let read_only = inner.store.is_read_only();
     let mut locks: Vec<(HeldLock, usize)> = Vec::new();
@@ -541,7 +544,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
         let info = PreparedInfo { gid: gid.clone(), txn: inner.new_txn_id(), note: entry.note.into_vec() };
         let keep = |store: &Arc<ShadowStore>| {
             let reservation = match Reservation::new(store, entry.pages) {
-                // Nobody can end it; or whoever does will look for space again.
+                // A read-only database does not end it. On a full disk, its end looks for space again.
                 Err(Error::ReadOnly | Error::DiskFull) => Reservation::none(store),
                 reservation => reservation?,
             };
@@ -557,7 +560,7 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
             parts,
             committed: false,
         };
-        // Nobody writes to a database that is only looked at, and nobody can end what is prepared in it.
+        // A read-only database is not written to, and its prepared transactions cannot be ended.
         if !read_only {
             for (tree, key) in entry.pending {
                 let state = tree_of(tree)?;
@@ -602,7 +605,8 @@ pub(super) fn restore(inner: &Arc<Inner>) -> Result<()> {
     Ok(())
 }
 
-/// What is committed of a quantity under a key that operations are applied to; none if none of them claims it.
+/// Returns the committed value of a quantity under a key that operations are applied to; none if none of them claims
+/// it, or the key is absent.
 fn committed(inner: &Inner, calls: &Calls, tree: TreeId, key: &[u8], quantity: u32) -> Result<Option<i128>> {
     let Some(there) = inner.tree(tree)?.tree.get(&inner.store, key)? else { return Ok(None) };
     if quantity == LENGTH {

@@ -55,7 +55,7 @@ const NAME_BYTES_MAX: usize = 63;
 const PARAMS_BYTES_MAX: usize = 1 << 20;
 /// Procedures have numbers below this.
 const NUMBERS_MAX: u32 = 1 << 20;
-/// One of so many runs is measured, where that is asked for.
+/// Of so many runs one is measured, where that is asked for.
 const MEASURED_EVERY: u32 = 16;
 /// A call that is so often in vain ends with the error that it met.
 pub(super) const RUNS_MAX: u32 = 1000;
@@ -63,7 +63,7 @@ pub(super) const RUNS_MAX: u32 = 1000;
 type Run = dyn Fn(&mut Call<'_>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 type MakeReplayer = dyn Fn() -> Replayer + Send + Sync;
 
-/// Does in a transaction what parameters say, and gives it back; see [`Procedure::replayed`].
+/// A function that does in a transaction what parameters say, and gives it back; see [`Procedure::replayed`].
 pub type Replayer = Box<dyn FnMut(&Database, Transaction, &[u8]) -> Result<Transaction>>;
 
 /// A transaction that is known by its name: see [`Options::procedures`](crate::Options::procedures).
@@ -75,10 +75,10 @@ pub struct Procedure {
     declare: Option<Declare>,
 }
 
-/// Tells something of a call by its parameters.
+/// A function of a call's parameters.
 type Of<T> = dyn Fn(&[u8]) -> T + Send + Sync;
 
-/// What a call uses.
+/// The partitions or the accesses that a call declares.
 #[derive(Clone)]
 enum Declare {
     Partitions(Arc<Of<Partitions>>),
@@ -97,7 +97,7 @@ pub enum Partitions {
 }
 
 impl Partitions {
-    /// Those that are named, each as often as one likes.
+    /// Returns those that are named. A partition may be named more than once.
     pub fn of(partitions: impl IntoIterator<Item = u32>) -> Partitions {
         let mut partitions = partitions.into_iter();
         let Some(first) = partitions.next() else { return Partitions::Several(Vec::new()) };
@@ -115,9 +115,9 @@ enum Body {
 }
 
 impl Procedure {
-    /// A procedure that [`Database::call`](crate::Database::call) can call. `code` is the text of what it does, or a
-    /// version of it, of any length: whatever changes with it (`include_str!` of its file will do). A log that has calls
-    /// of another code is not replayed.
+    /// Makes a procedure that [`Database::call`](crate::Database::call) can call. `code` is the text of what it does,
+    /// or a version of it, of any length: whatever changes with it (`include_str!` of its file will do). A log that
+    /// has calls of another code is not replayed.
     ///
     /// `run` gets the parameters as they were given, and what it returns is the answer. It must do the same whenever it
     /// is given the same parameters and finds the same database: no clock, no randomness, nothing but the [`Call`].
@@ -150,10 +150,10 @@ impl Procedure {
         Procedure { name: name.into(), code: hash(code), body: Body::Run(Arc::new(run)), declare: None }
     }
 
-    /// One whose calls are made by whoever is above the engine and runs them as transactions
-    /// ([`Transaction::log_as_call`]). When a log is to be replayed that has some, `replayer` makes what does the same in
-    /// a transaction that it is given, and gives it back; it lives as long as the replay. The database cannot begin
-    /// transactions of its own meanwhile.
+    /// Makes a procedure whose calls are transactions that the layer above the engine runs
+    /// ([`Transaction::log_as_call`]). When a log with such calls is to be replayed, `replayer` makes a function that
+    /// does the same in a transaction that it is given, and gives it back; the function lives as long as the replay.
+    /// The database cannot begin transactions of its own meanwhile.
     pub fn replayed(
         name: &str,
         code: &str,
@@ -167,24 +167,25 @@ impl Procedure {
         }
     }
 
-    /// Has its calls run in the partitions that follow from their parameters, where procedures run
-    /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them. However they run,
-    /// replay runs calls in different partitions beside each other, and one that has used others alone. `route` is part of
-    /// the procedure's code: it must tell the same for the same parameters.
+    /// Declares the partitions that its calls run in, by their parameters, where procedures run
+    /// [serially](crate::Execution::Serial). They use no others; without this, a call has all of them. However they
+    /// run, replay runs calls in different partitions beside each other, and one that has used others alone. `route`
+    /// is part of the procedure's code: it must tell the same for the same parameters.
     #[must_use]
     pub fn with_partitions(self, route: impl Fn(&[u8]) -> Partitions + Send + Sync + 'static) -> Procedure {
         Procedure { declare: Some(Declare::Partitions(Arc::new(route))), ..self }
     }
 
-    /// Has replay run calls beside each other that use different keys and trees, which follow from their parameters, in
-    /// the place of partitions. A call that has used something else, or declares more than a thousand, is replayed alone.
-    /// `accesses` is part of the procedure's code: it must declare the same for the same parameters.
+    /// Declares the keys and trees that its calls use, by their parameters, in the place of partitions. Replay runs
+    /// calls that use different ones beside each other. A call that has used something else, or declares more than a
+    /// thousand, is replayed alone. `accesses` is part of the procedure's code: it must declare the same for the same
+    /// parameters.
     #[must_use]
     pub fn with_accesses(self, accesses: impl Fn(&[u8]) -> AccessSet + Send + Sync + 'static) -> Procedure {
         Procedure { declare: Some(Declare::Accesses(Arc::new(accesses))), ..self }
     }
 
-    /// What a call declares to use.
+    /// Returns the partitions or the access set that a call declares.
     pub(super) fn declared(&self, params: &[u8]) -> Declared {
         match &self.declare {
             None => Declared::Nothing,
@@ -196,7 +197,7 @@ impl Procedure {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -207,7 +208,7 @@ struct Done {
     answer: Vec<u8>,
     /// The checksum of what it did.
     digest: u32,
-    /// Whether it has used nothing but what it declares.
+    /// True if it has used only what it declares.
     is_within: bool,
 }
 
@@ -234,16 +235,16 @@ fn hash(code: &str) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// What stands for a transaction in the log of commits, if its writes do not.
+/// The call that stands for a transaction in the log of commits, in the place of its writes.
 pub(super) struct Command {
     /// The procedure's number.
     pub procedure: u32,
     /// The checksum of what it has written.
     pub digest: u32,
-    /// Whether it has used nothing but what it declares.
+    /// True if it has used only what it declares.
     pub is_within: bool,
     pub params: Box<[u8]>,
-    /// What running it takes of a processor, about.
+    /// Processor time that a run takes, about.
     pub run_time: Duration,
 }
 
@@ -254,7 +255,7 @@ pub(super) struct Procedures {
     by_number: Vec<Option<Arc<KnownProcedure>>>,
     /// Those that the directory has, by number; with what was registered under the name, if it has the same code.
     stored: HashMap<u32, (Arc<str>, Known)>,
-    /// What the directory does not have yet.
+    /// Procedures that the directory does not have yet, or has with other code.
     unstored: Vec<StoredProcedure>,
 }
 
@@ -262,13 +263,13 @@ pub(super) struct KnownProcedure {
     number: u32,
     procedure: Procedure,
     runs: AtomicU32,
-    /// What a run takes, about.
+    /// Processor time that a run takes, about, in nanoseconds; zero if none was measured.
     run_ns: AtomicU64,
     commits: AtomicU64,
     log_bytes: AtomicU64,
 }
 
-/// What calls of a procedure have done since the database was opened.
+/// Statistics of the calls of a procedure since the database was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcedureStats {
     /// Its name.
@@ -304,7 +305,7 @@ impl KnownProcedure {
         Ok(answer)
     }
 
-    /// The partitions of a call.
+    /// Returns the partitions of a call.
     pub fn partitions(&self, params: &[u8]) -> Partitions {
         match self.procedure.declared(params) {
             Declared::Partitions(partitions) => partitions,
@@ -320,7 +321,7 @@ enum Known {
 }
 
 impl Procedures {
-    /// Those that are registered, beside what the directory has.
+    /// Numbers the procedures that are registered, beside those that the directory has.
     ///
     /// # Errors
     /// [`Error::BadOption`] of names that are too long, or used twice.
@@ -380,7 +381,7 @@ impl Procedures {
         }
     }
 
-    /// What the directory is to have before any of them is called.
+    /// Returns the procedures that the directory is to have before any of them is called.
     pub fn unstored(&self) -> &[StoredProcedure] {
         &self.unstored
     }
@@ -389,7 +390,7 @@ impl Procedures {
         self.by_name.get(name).ok_or_else(|| Error::NoSuchProcedure(name.into()))
     }
 
-    /// The one that the log names by a number; none if there never was one.
+    /// Returns the one that the log names by a number; none if there never was one.
     ///
     /// # Errors
     /// [`Error::ProcedureUnknown`], [`Error::ProcedureChanged`].
@@ -410,7 +411,7 @@ pub(super) struct Rerun<'a> {
 }
 
 impl<'a> Rerun<'a> {
-    /// In a database that nobody else has yet.
+    /// Makes one for a database that nothing else uses yet.
     pub fn new(handle: &'a Arc<Handle>) -> Rerun<'a> {
         Rerun { handle, replayers: HashMap::new() }
     }
@@ -435,7 +436,7 @@ impl<'a> Rerun<'a> {
 }
 
 impl Procedure {
-    /// Runs a call that the log has, while nobody else uses what it uses. Returns what it writes.
+    /// Runs a call of the log again, while no other call uses what it uses. Returns what it writes.
     ///
     /// # Errors
     /// [`Error::ProcedureDiverged`], and what can fail besides.
@@ -446,7 +447,7 @@ impl Procedure {
         self.same(again.map(|done| (txn, done.digest)), digest)
     }
 
-    /// What a call has written that has run again, if that is what it wrote before.
+    /// Returns the writes of a call that has run again, or an error if they differ from those before.
     fn same(&self, again: Result<(Transaction, u32)>, digest: u32) -> Result<WriteSet> {
         let diverged = |detail| Error::ProcedureDiverged { name: self.name.clone(), detail };
         match again {
@@ -515,7 +516,7 @@ impl Database {
         Ok(())
     }
 
-    /// What calls of each procedure have done since the database was opened, by name.
+    /// Returns statistics of the calls of each procedure since the database was opened, sorted by name.
     pub fn procedure_stats(&self) -> Vec<ProcedureStats> {
         let stats = |registered: &Arc<KnownProcedure>| ProcedureStats {
             name: registered.procedure.name.to_string(),
@@ -567,11 +568,11 @@ impl Database {
 }
 
 impl Transaction {
-    /// Has the log keep this transaction as a call of a procedure, if it is of the kind that keeps calls: what
+    /// Logs this transaction as a call of a procedure, if the log is of the kind that keeps calls: what
     /// [`Procedure::replayed`] does with these parameters must be what this transaction has done since it began. It
     /// is logged by value nevertheless if it has made or dropped trees, is larger than memory, or has been told to
-    /// ([`Transaction::log_by_value`]). `run_time` is what it has taken of a processor, about, for a log that keeps what
-    /// is cheaper. The log has a checksum of the keys that it has written by now.
+    /// ([`Transaction::log_by_value`]). `run_time` is its processor time, about, for a log that keeps what is
+    /// cheaper. The log has a checksum of the keys that it has written by now.
     ///
     /// # Errors
     /// [`Error::NoSuchProcedure`]; [`Error::BadOption`] if the transaction is not SERIALIZABLE.
@@ -593,8 +594,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the log keep what this transaction writes, whatever else could stand for it: it depends on what another run
-    /// would not find.
+    /// Logs this transaction by its writes, even if a call could stand for it: it depends on something that another
+    /// run would not find.
     pub fn log_by_value(&mut self) {
         self.by_value = true;
     }
@@ -604,19 +605,19 @@ impl Transaction {
 pub struct Call<'a> {
     txn: &'a mut Transaction,
     declared: &'a Declared,
-    /// Whether it has used nothing else so far, as far as that is seen at once.
+    /// True if it has used only what it declares so far, as far as that is seen at once.
     is_within: bool,
     /// The checksum of all that it was asked to write, and what came of it.
     digest: u32,
     /// An error that the next run need not meet: the call has failed, whatever it returns.
     failed: Option<Error>,
-    /// Whether it runs in the order of all members of a cluster.
+    /// True if it runs in the order of all members of a cluster.
     is_ordered: bool,
 }
 
 impl Call<'_> {
-    /// Passes a result on; one that depends on more than the database and the parameters ends the call: on where it
-    /// runs, on a tree whose number nobody has locked, or on what the program has.
+    /// Passes a result on. An error ends the call if it depends on more than the database and the parameters: on
+    /// where the call runs, on a tree whose number is not locked, or on what the program has.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && (error.reaction() != Reaction::FixInput
@@ -635,7 +636,7 @@ impl Call<'_> {
         self.is_within = self.is_within && self.declared.allows_read(tree, key);
     }
 
-    /// Whether it has used nothing but what it declares.
+    /// True if it has used only what it declares.
     fn is_within(&self) -> bool {
         self.is_within && self.declared.has(&self.txn.used, &self.txn.writes)
     }
@@ -655,15 +656,15 @@ impl Call<'_> {
         self.keep(fetched)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.uses(tree, Some(key));
         let got = self.txn.get(tree, key);
         self.keep(got)
     }
 
-    /// The value of a key that is to be written: as [`Call::get`], without the deadlock of two who have read it and
-    /// then want to write it.
+    /// Returns the value of a key that is to be written: as [`Call::get`], without the deadlock of two transactions
+    /// that have read it and then want to write it.
     pub fn get_for_update(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.uses(tree, Some(key));
         let got = self.txn.get_locked(tree, key, RowLock::Update);
@@ -717,7 +718,7 @@ impl Call<'_> {
         self.keep(cursor)
     }
 
-    /// The next entry of a scan, a key with its value; none at its end.
+    /// Returns the next entry of a scan, a key with its value; none at its end.
     pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = cursor.next(self.txn);
         self.keep(next)
@@ -740,7 +741,7 @@ impl Call<'_> {
     /// Makes a tree. The call is logged by value then.
     ///
     /// # Errors
-    /// That it runs at all members of a cluster, which do not give trees the same numbers.
+    /// An error if it runs at all members of a cluster, which do not give trees the same numbers.
     pub fn create_tree(&mut self, options: super::TreeOptions) -> Result<TreeId> {
         if self.is_ordered {
             let error = Error::procedure(

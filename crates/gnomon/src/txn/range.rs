@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-/// Which way a scan runs.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From small keys to large.
@@ -14,24 +14,24 @@ pub enum Direction {
 /// A range of keys.
 #[derive(Clone, Debug)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// The lower bound.
     pub start: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// The upper bound.
     pub end: Bound<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// Every key.
+    /// Returns the range of every key.
     pub fn all() -> KeyRange {
         KeyRange { start: Bound::Unbounded, end: Bound::Unbounded }
     }
 
-    /// One key.
+    /// Returns the range of one key.
     pub fn only(key: &[u8]) -> KeyRange {
         KeyRange { start: Bound::Included(key.to_vec()), end: Bound::Included(key.to_vec()) }
     }
 
-    /// Every key that begins with `prefix`.
+    /// Returns the range of every key that begins with `prefix`.
     pub fn prefix(prefix: &[u8]) -> KeyRange {
         let mut end = prefix.to_vec();
         while let Some(last) = end.pop() {
@@ -47,7 +47,7 @@ impl KeyRange {
         (as_slice(&self.start), as_slice(&self.end))
     }
 
-    /// Whether no key can be inside.
+    /// True if no key can be inside.
     pub(super) fn is_empty(&self) -> bool {
         match self.as_bounds() {
             (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -57,7 +57,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether the key is before the range.
+    /// True if the key is before the range.
     pub(super) fn is_below(&self, key: &[u8]) -> bool {
         match as_slice(&self.start) {
             Bound::Included(start) => key < start,
@@ -66,7 +66,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether the key is after the range.
+    /// True if the key is after the range.
     pub(super) fn is_above(&self, key: &[u8]) -> bool {
         match as_slice(&self.end) {
             Bound::Included(end) => key > end,

@@ -25,9 +25,9 @@ pub(super) enum ReadAt {
 }
 
 impl Transaction {
-    /// Where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, whoever has
-    /// locked the whole tree against writers reads the newest values: the watermark may still be below the commit whose
-    /// lock it waited for, held up by a commit elsewhere.
+    /// Returns where a plain read stands, after taking the lock that its isolation asks for. Under READ COMMITTED, a
+    /// transaction that has locked the whole tree against writers reads the newest values: the watermark may still be
+    /// below the commit whose lock it waited for, held up by a commit elsewhere.
     pub(super) fn read_at(&mut self, used: &Used, key: &[u8]) -> Result<ReadAt> {
         let (at, locked) = self.plain_read(used)?;
         if locked {
@@ -37,7 +37,7 @@ impl Transaction {
         Ok(at)
     }
 
-    /// Where a plain read stands, and whether it locks its keys first.
+    /// Returns where a plain read stands, and true if it must lock its keys first.
     pub(super) fn plain_read(&mut self, used: &Used) -> Result<(ReadAt, bool)> {
         if self.is_placed(used) {
             return Ok((self.newest(), false));
@@ -59,7 +59,8 @@ impl Transaction {
         }
     }
 
-    /// The snapshot, unless the tree is newer: of the entries that a tree was made with there are no versions.
+    /// Returns the snapshot, which must not be older than the tree: of the entries that a tree was made with there
+    /// are no versions.
     pub(super) fn tree_snapshot(&mut self, used: &Used) -> Result<Csn> {
         let snapshot = self.untold_snapshot()?;
         match &used.state {
@@ -93,15 +94,15 @@ impl Transaction {
         self.inner().timeline.check_snapshot(snapshot)
     }
 
-    /// The newest value, to be read behind a lock. Call it when the lock is granted: whoever wrote the value has taken
-    /// its CSN before. The watermark may still be below that, held up by another commit.
+    /// Stands at the newest value, behind a lock. To be called when the lock is granted: the transaction that wrote
+    /// the value has taken its CSN before. The watermark may still be below that, held up by another commit.
     pub(super) fn newest(&mut self) -> ReadAt {
         self.seen = self.seen.max(self.inner().store.last_csn());
         ReadAt::Newest
     }
 
-    /// The snapshot that a read stands at, where the newest values in trees need not be committed. To be asked before
-    /// the tree is read: of what is undone meanwhile, the versions are newer.
+    /// Returns the snapshot that a read stands at, where the newest values in trees need not be committed. To be
+    /// asked before the tree is read: of what is undone meanwhile, the versions are newer.
     pub(super) fn snapshot_of(&self, at: ReadAt) -> Option<Csn> {
         match at {
             ReadAt::Snapshot(snapshot) => Some(snapshot),
@@ -130,7 +131,7 @@ impl Transaction {
         }
     }
 
-    /// What the tree holds, without the write set.
+    /// Returns the value that the tree holds, without the write set.
     pub(super) fn stored(
         &self,
         id: TreeId,
@@ -167,7 +168,7 @@ impl Transaction {
         Ok(stored?.flatten())
     }
 
-    /// Whether a key is stored. Looks where it was before, and tells where it is, or would be.
+    /// True if a key is stored. Looks where it was before, and tells where it is, or would be.
     pub(super) fn is_stored(&self, used: &Used, key: &[u8], search: &mut Search) -> Result<bool> {
         let state = used.state.as_deref();
         let found_at = Cell::new(std::mem::take(search));

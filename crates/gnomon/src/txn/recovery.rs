@@ -1,4 +1,4 @@
-//! Which store a database has, and so how it recovers: the one that is there, or the one that a new database gets.
+//! The choice of a database's store, and so of its recovery: the store that is there, or the one of a new database.
 
 use super::{
     database::{Access, Options, PAGES},
@@ -20,7 +20,7 @@ use crate::{
 };
 use std::path::Path;
 
-/// How a database recovers. That is decided when it is made.
+/// The recovery method of a database. It is chosen when the database is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Changed pages go to free space, and become the database's by a new root: no log, nothing to be undone (Shadows,
@@ -34,12 +34,12 @@ pub enum Recovery {
     PageLog(Strategy),
 }
 
-/// What a log of commits keeps of each.
+/// The kind of records in a log of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// What it has written: `value-log`.
+    /// The values that each commit has written: `value-log`.
     Values,
-    /// Of a call of a [procedure](crate::Procedure), its name and parameters; of others, what they have written:
+    /// Of a call of a [procedure](crate::Procedure), its name and parameters; of other commits, the values:
     /// `command-log`.
     Calls,
     /// Of a call, whichever is estimated to take less time to log and to replay: `adaptive`.
@@ -58,7 +58,7 @@ impl Recovery {
         Recovery::PageLog(Strategy::TwoLevelDeferred),
     ];
 
-    /// Its name: `shadow`, that of what its log of commits keeps, or that of the strategy.
+    /// Returns its name: `shadow`, that of its log of commits, or that of the strategy.
     pub fn name(self) -> &'static str {
         match self {
             Recovery::Shadow => "shadow",
@@ -69,7 +69,7 @@ impl Recovery {
         }
     }
 
-    /// That of a name; `page-log` is the one with the default strategy.
+    /// Returns the method of a name; `page-log` is the one with the default strategy.
     ///
     /// # Errors
     /// [`Error::BadOption`] if there is none.
@@ -86,7 +86,7 @@ impl Recovery {
         })
     }
 
-    /// That of an open store.
+    /// Returns the method of an open store.
     pub(super) fn of(store: &Store) -> Result<Recovery> {
         match store {
             Store::Logged(logged) => Ok(Recovery::PageLog(logged.strategy())),
@@ -98,7 +98,7 @@ impl Recovery {
         }
     }
 
-    /// What the directory of trees notes of it; nothing if the store tells.
+    /// Returns the code of it in the directory of trees; none if the store itself tells.
     fn code(self) -> Option<u8> {
         match self {
             Recovery::CommitLog(Records::Values) => Some(1),
@@ -113,7 +113,7 @@ impl Recovery {
         found.ok_or_else(|| directory_damage(format!("there is no recovery method {code}")))
     }
 
-    /// What its log of commits keeps, if it has one.
+    /// Returns the kind of records in its log of commits, if it has one.
     pub fn records(self) -> Option<Records> {
         match self {
             Recovery::CommitLog(records) => Some(records),
@@ -121,7 +121,7 @@ impl Recovery {
         }
     }
 
-    /// What somebody asks for, for a new database: its options, or the environment for all.
+    /// Returns the method asked for, for a new database: by its options, or by the environment for all databases.
     pub(super) fn asked_for(options: &Options) -> Result<Option<Recovery>> {
         match (options.recovery, std::env::var("GNOMON_RECOVERY")) {
             (Some(recovery), _) => Ok(Some(recovery)),
@@ -130,8 +130,8 @@ impl Recovery {
         }
     }
 
-    /// That of a new database. If nobody asks for another, one that has one disk logs what commits write: that has been
-    /// faster than shadow paging under every load of the lab's `logging/hot-row` and `logging/clients`.
+    /// Returns the method of a new database. If none is asked for, a database with one disk logs what commits write:
+    /// that has been faster than shadow paging under every load of the lab's `logging/hot-row` and `logging/clients`.
     fn of_new(options: &Options, has_one_disk: bool) -> Result<Recovery> {
         let unasked = if has_one_disk { Recovery::CommitLog(Records::Values) } else { Recovery::Shadow };
         Ok(Recovery::asked_for(options)?.unwrap_or(unasked))
@@ -296,8 +296,8 @@ pub(super) fn open(
     Ok(Opened { store: opened, losers: Vec::new(), recovery, log })
 }
 
-/// How a database with shadow paging recovers, which is `wanted` if it is new; and its log of commits, if it has one that
-/// is to be read: `looks` is true if nothing is to be written.
+/// Returns the method of a database with shadow paging, which is `wanted` if it is new; and its log of commits, if it
+/// has one that is to be read. `looks` is true if nothing is to be written.
 fn find_log(
     store: &Store,
     disks: &[Arc<dyn Disk>],
@@ -324,7 +324,7 @@ fn find_log(
     Ok((recovery, log))
 }
 
-/// The directory of trees of a store, made if the store is new.
+/// Returns the directory of trees of a store, made if the store is new.
 pub(super) fn directory(store: &Store, recovery: Recovery, locks: &Arc<LockManager>) -> Result<Directory> {
     if !store.is_new() {
         return Ok(Directory::open(store.first_page()));

@@ -1,20 +1,21 @@
-//! Commits of a database that is a member of a cluster: others order them, and have to know what they rest on.
+//! Commits of a database that is a member of a cluster: a [`Replicator`] orders them, and has to know what they rest
+//! on.
 //!
 //! Promises: in a database that has a [`Replicator`], no transaction changes anything by itself. What it has written, what
 //! that rests on and, if that matters, what it has read is handed over when it commits; the changes come back, in their
 //! place among those of all members, by [`Database::apply_replicated`], and are the same everywhere. A transaction runs
 //! as ever until then: its locks and its reads are those of this database.
 //!
-//! How: [`Observed`] notes, of each key that a transaction locks, the newest commit before it looks at the key. What is
-//! applied takes no locks, which running transactions may hold for long: whoever rests on what has changed is refused
-//! when his turn comes, by the versions that he names. So locks keep transactions of one member apart, as far as that
-//! helps them, and the order keeps apart all others.
+//! How: [`Observed`] notes, of each key that a transaction locks, the newest commit before it looks at the key.
+//! Changes are applied without locks, since running transactions may hold locks for long. A transaction that rests on
+//! something that has changed is refused at its turn in the order, by the versions that it names. So locks keep
+//! transactions of one member apart, as far as that helps them, and the order keeps apart all others.
 //!
-//! SERIALIZABLE runs on a snapshot here, and is made serializable by what it has read. Operations claim nothing: their
-//! bounds are asked when they are applied, in the order, where nobody is beside them.
+//! SERIALIZABLE runs on a snapshot here, and is made serializable by what it has read. Operations claim nothing:
+//! their bounds are asked when they are applied, in the order, where nothing else is applied beside them.
 //!
-//! Not here: the order, and who is refused. Transactions on pages of their own, serial execution, two-phase commit,
-//! logs of pages.
+//! Not here: the order, and the decision which transactions are refused. Transactions on pages of their own, serial
+//! execution, two-phase commit, logs of pages.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -39,36 +40,37 @@ use crate::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Who orders the commits of a member.
+/// The component that orders the commits of a member.
 pub trait Replicator: Send + Sync {
-    /// A transaction that accepts to have missed so many commits ([`TxnOptions::missed_max`](crate::TxnOptions)) has
-    /// taken its snapshot.
+    /// Tells that a transaction that accepts to have missed so many commits
+    /// ([`TxnOptions::missed_max`](crate::TxnOptions)) has taken its snapshot.
     fn begin(&self, txn: TxnId, missed_max: u32, snapshot: Csn);
 
-    /// A transaction that goes on with another statement tells what those before it rest on.
+    /// Tells what the statements of a transaction rest on so far, before it goes on with another one.
     ///
     /// # Errors
     /// [`Error::Serialization`] if it cannot commit any more.
     fn note(&self, note: Note) -> Result<()>;
 
-    /// Has a commit ordered, and returns its place here when it is applied. Called for transactions that have written
-    /// something, and for those that were told of by [`Replicator::begin`].
+    /// Orders a commit, and returns its place here when it is applied. Called for transactions that have written
+    /// something, and for those that were told of by [`Replicator::begin`] or [`Replicator::note`].
     ///
     /// # Errors
-    /// [`Error::Serialization`] if it cannot commit in its place, and [`Error::Apart`] if it has not come to one: then
-    /// nothing of it is there. [`Error::Unresolved`] if nobody here can tell what became of it, because this member has
-    /// stopped, or whoever interrupts it does not wait for that.
+    /// [`Error::Serialization`] if it cannot commit in its place, and [`Error::Apart`] if it has not come to one:
+    /// then nothing of it is there. [`Error::Unresolved`] if this member cannot tell what became of it, because it
+    /// has stopped, or because the wait was interrupted.
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
-    /// Has a call of a procedure ordered, which each member runs in its place there ([`Database::run_replicated`]), and
-    /// returns that place here with what it answers, its own error too.
+    /// Orders a call of a procedure, which each member runs in its place there ([`Database::run_replicated`]).
+    /// Returns that place here with the call's answer, which may be its own error.
     ///
     /// # Errors
-    /// [`Error::Serialization`] and [`Error::Apart`] if it has not run, [`Error::Unresolved`] if nobody here can tell.
+    /// [`Error::Serialization`] and [`Error::Apart`] if it has not run, [`Error::Unresolved`] if this member cannot
+    /// tell.
     fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)>;
 
-    /// A transaction ends without a commit that was told of by [`Replicator::begin`] or [`Replicator::note`], or that was
-    /// refused here before it could ask.
+    /// Tells that a transaction ends without a commit that was told of by [`Replicator::begin`] or
+    /// [`Replicator::note`], or that was refused here before it could ask.
     fn abandon(&self, abandoned: Abandoned);
 
     /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
@@ -78,7 +80,7 @@ pub trait Replicator: Send + Sync {
     fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn>;
 }
 
-/// What changes are applied to in their order: a database, or whoever keeps something of its data in memory beside it.
+/// The target of changes in their order: a database, or a component that keeps some of its data in memory beside it.
 pub trait Applier: Send + Sync {
     /// The database.
     fn database(&self) -> &Database;
@@ -105,31 +107,31 @@ impl Applier for Database {
 pub struct Ordered<'a> {
     /// The trees that they change.
     pub trees: &'a [TreeId],
-    /// Themselves: [`CommitRequest::changes`].
+    /// The changes: [`CommitRequest::changes`].
     pub changes: &'a [u8],
-    /// What is left beside them.
+    /// The row that is left beside them.
     pub mark: Mark<'a>,
 }
 
-/// What a call has done that has run in its place in the order. Nothing has changed yet.
+/// The result of a call that has run in its place in the order. Nothing has changed yet.
 #[derive(Clone, Debug)]
 pub struct Called {
-    /// Of which procedure.
+    /// The name of the procedure.
     pub procedure: String,
-    /// What it writes, as in [`CommitRequest::touched`].
+    /// The keys that it writes, as in [`CommitRequest::touched`].
     pub touched: Vec<Touch>,
-    /// The same for [`Database::apply_replicated`], which is not called if the answer is an error.
+    /// Its changes for [`Database::apply_replicated`], which is not called if the answer is an error.
     pub changes: Vec<u8>,
-    /// What it answers, at all members.
+    /// Its answer, at all members.
     pub answer: Result<Vec<u8>>,
 }
 
-/// What statements of a transaction rest on that was not told before.
+/// The reads and keys that statements of a transaction rest on, as far as they were not told before.
 #[derive(Clone, Debug)]
 pub struct Note {
-    /// Which one it is here.
+    /// Its number here.
     pub txn: TxnId,
-    /// How it is isolated.
+    /// Its isolation level.
     pub isolation: Isolation,
     /// As in [`CommitRequest::snapshot`].
     pub snapshot: Option<Csn>,
@@ -142,30 +144,30 @@ pub struct Note {
 /// A transaction that asks to commit.
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
-    /// Which one it is here.
+    /// Its number here.
     pub txn: TxnId,
-    /// How it is isolated.
+    /// Its isolation level.
     pub isolation: Isolation,
-    /// What it has read: all commits up to here, and none behind. None under READ COMMITTED.
+    /// Its snapshot: it has read all commits up to here, and none behind. None under READ COMMITTED.
     pub snapshot: Option<Csn>,
-    /// What must be as it was.
+    /// The keys and trees that must be as they were.
     pub touched: Vec<Touch>,
-    /// What it has read, if that is noted: serializable ones and those that may not have missed much.
+    /// The ranges that it has read, if that is noted: for serializable ones and those that may not have missed much.
     pub reads: Vec<(TreeId, KeyRange)>,
-    /// What it changes, for [`Database::apply_replicated`]; empty if nothing.
+    /// Its changes, for [`Database::apply_replicated`]; empty if there are none.
     pub changes: Vec<u8>,
 }
 
 /// A transaction that has not asked to commit, and does not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned {
-    /// Which one it is here.
+    /// Its number here.
     pub txn: TxnId,
-    /// How it is isolated.
+    /// Its isolation level.
     pub isolation: Isolation,
-    /// How much it accepts to have missed, if that is bounded.
+    /// Number of commits that it accepts to have missed, if that is bounded.
     pub missed_max: Option<u32>,
-    /// What has kept it here from going on, if it was that.
+    /// The conflict that has kept it here from going on, if there was one.
     pub refused: Option<Conflict>,
 }
 
@@ -176,13 +178,13 @@ pub struct Touch {
     pub tree: TreeId,
     /// The key; none is all keys.
     pub key: Option<Box<[u8]>>,
-    /// What is done to it.
+    /// The way in which the commit uses it.
     pub how: Touching,
     /// The newest commit that it counts on; later changes contradict it.
     pub based_on: Csn,
 }
 
-/// What a transaction does to a key.
+/// The way in which a transaction uses a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touching {
     /// It has locked it.
@@ -193,18 +195,18 @@ pub enum Touching {
     Writes,
 }
 
-/// What a transaction rests on.
+/// The keys, trees and reads that a transaction rests on.
 #[derive(Default)]
 pub(super) struct Observed {
-    /// Whether it is to be serializable, which its snapshot is not.
+    /// True if it is to be serializable, which its snapshot is not.
     pub is_serializable: bool,
-    /// Whether it was told of.
+    /// True if the replicator was told of it.
     pub is_begun: bool,
-    /// What it was told last that it was refused for, before it could ask to commit.
+    /// The last conflict that it was refused for, before it could ask to commit.
     pub refused: Option<Conflict>,
-    /// Of the keys, those that were not told of yet.
+    /// The keys that the replicator was not told of yet.
     untold: Vec<(TreeId, Key)>,
-    /// How many of the reads were told of.
+    /// Number of the reads that the replicator was told of.
     told_reads: usize,
     keys: BTreeMap<TreeId, BTreeMap<Key, Csn>>,
     /// Of trees that are locked as a whole.
@@ -213,7 +215,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    /// How many keys were not told of yet.
+    /// Returns the number of keys that were not told of yet.
     pub(super) fn untold_count(&self) -> usize {
         self.untold.len()
     }
@@ -229,7 +231,7 @@ impl Observed {
         }
     }
 
-    /// How the transaction is isolated that runs here as that says.
+    /// Returns the isolation level of a transaction that runs here under `here`.
     fn isolation(&self, here: Isolation) -> Isolation {
         if self.is_serializable { Isolation::Serializable } else { here }
     }
@@ -264,8 +266,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Notes, in a member of a cluster, that the transaction counts on a key that it has read elsewhere and that is what
-    /// it is now. Where others order commits, whoever changes the key contradicts it from here on.
+    /// Notes, in a member of a cluster, that the transaction counts on a key that it has read elsewhere and that is
+    /// what it is now. Where others order commits, each later change of the key contradicts it.
     ///
     /// # Errors
     /// Those of taking the snapshot, which must not be newer.
@@ -273,8 +275,8 @@ impl Transaction {
         self.rest_on_key(tree, key)
     }
 
-    /// Has the one snapshot of a transaction be there before it looks at what is newest: others do not wait for its locks
-    /// to change that, and what they change behind the snapshot contradicts it.
+    /// Takes the one snapshot of a transaction before it looks at what is newest: others do not wait for its locks to
+    /// change that, and what they change behind the snapshot contradicts it.
     fn fix_base(&mut self) -> Result<()> {
         match (&self.observed, self.options.isolation) {
             (Some(_), Isolation::Snapshot) => self.fix_snapshot(),
@@ -297,7 +299,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has a new transaction note what it rests on, if others order commits.
+    /// Makes a new transaction note what it rests on, if others order commits.
     pub(super) fn observe_for_others(&mut self) {
         if self.inner().replicator().is_none() {
             return;
@@ -328,7 +330,7 @@ impl Transaction {
         }
     }
 
-    /// Before a snapshot is taken that may not be old: the newest commit that it must have.
+    /// Returns the newest commit that a snapshot must have that may not be old. To be called before it is taken.
     pub(super) fn freshen(&self) -> Result<Csn> {
         let replicator = self.handle.inner.replicator().filter(|_| self.observed.is_some());
         match (self.options.age_max, replicator) {
@@ -385,7 +387,7 @@ impl Transaction {
         told
     }
 
-    /// The error of a transaction that cannot be serialized with what is committed here.
+    /// Returns the error of a transaction that cannot be serialized with what is committed here.
     pub(super) fn refuse(&mut self, conflict: Conflict) -> Error {
         if let Some(observed) = &mut self.observed {
             observed.refused = Some(conflict);
@@ -393,7 +395,7 @@ impl Transaction {
         Error::Serialization(conflict)
     }
 
-    /// Has a transaction that was told of forgotten, and one that was refused counted.
+    /// Tells the replicator of the end of a transaction that it was told of, or that was refused.
     pub(super) fn tell_end(&mut self) {
         if let Some(observed) = self.observed.take()
             && (observed.is_begun || observed.refused.is_some())
@@ -419,7 +421,7 @@ impl Transaction {
         let is_begun = self.observed.as_ref().is_some_and(|observed| observed.is_begun);
         let Some(replicator) = handle.inner.replicator().filter(|_| is_begun || !self.writes.is_empty())
         else {
-            // Whatever it was refused for, it went back and commits.
+            // It may have been refused for something, but it went back and commits.
             self.observed = None;
             return Ok(None);
         };
@@ -431,8 +433,8 @@ impl Transaction {
             _ => Some(self.statement_snapshot()?),
         };
         self.release_snapshot();
-        // From here on it is at its end, whatever becomes of it, and nobody is to be told that it is abandoned. Its locks
-        // go when it is dropped.
+        // From here on the transaction is at its end, whatever the outcome, and is not to be reported as abandoned.
+        // Its locks are released when it is dropped.
         let Some(observed) = self.observed.take() else { return Ok(None) };
         let mut writes = std::mem::take(&mut self.writes);
         writes.forget_marks();
@@ -451,14 +453,14 @@ impl Transaction {
     }
 }
 
-/// What a transaction rests on, with what it does to that.
+/// Returns the keys and trees that a transaction rests on, with the way in which it uses each.
 fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Option<Csn>) -> Vec<Touch> {
     let based_on = |locked: Option<Csn>| snapshot.or(locked).unwrap_or_default();
     let makes_or_drops = writes.trees().any(|(_, writes)| writes.created != writes.dropped);
     let mut touched = Vec::new();
     for (tree, writes) in writes.trees().filter(|(_, writes)| !(writes.created && writes.dropped)) {
         if writes.created || writes.dropped {
-            // Nobody else can have changed one that is not there yet, in whichever commit.
+            // A tree that is not there yet cannot have been changed by others, in whichever commit.
             let locked = observed.trees.get(&tree).copied().or(writes.created.then_some(Csn(u64::MAX)));
             let based_on = based_on(locked);
             touched.push(Touch { tree, key: None, how: Touching::Writes, based_on });
@@ -484,7 +486,7 @@ fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Opti
     for (tree, locked) in &observed.trees {
         let is_new = writes.tree(*tree).is_some_and(|writes| writes.created || writes.dropped);
         let Some(used) = used.iter().find(|used| used.id == *tree).filter(|_| !is_new) else { continue };
-        // Whoever builds an index reads the table, and others must not go on writing as if there were none.
+        // An index build reads the table, and others must not go on writing as if there were no index.
         let is_exclusive = !matches!(used.mode, tree_mode::S | tree_mode::U);
         let how = if is_exclusive || makes_or_drops { Touching::Writes } else { Touching::Locks };
         touched.push(Touch { tree: *tree, key: None, how, based_on: based_on(Some(*locked)) });
@@ -492,7 +494,7 @@ fn touched(observed: &Observed, used: &[Used], writes: &WriteSet, snapshot: Opti
     touched
 }
 
-/// Operations of one mode commute.
+/// Returns the way in which operations use a key: those of one mode commute.
 fn kind_of<'c>(mut calls: impl Iterator<Item = &'c BoundCall>) -> Touching {
     let Some(mode) = calls.next().map(|call| call.operation.mode) else { return Touching::Writes };
     match op::class_number(mode) {
@@ -502,7 +504,7 @@ fn kind_of<'c>(mut calls: impl Iterator<Item = &'c BoundCall>) -> Touching {
 }
 
 impl Database {
-    /// Whether it is a member of a cluster: others order its commits.
+    /// True if it is a member of a cluster: others order its commits.
     pub fn is_member(&self) -> bool {
         self.0.inner.replicator().is_some()
     }
@@ -518,11 +520,11 @@ impl Database {
         }
     }
 
-    /// Has somebody order the commits of this database from now on.
+    /// Sets the component that orders the commits of this database from now on.
     ///
     /// # Errors
-    /// [`Error::BadOption`] if it has a log of pages, runs procedures serially, has prepared transactions, or has somebody
-    /// already.
+    /// [`Error::BadOption`] if it has a log of pages, runs procedures serially, has prepared transactions, or has a
+    /// replicator already.
     pub fn set_replicator(&self, replicator: Arc<dyn Replicator>) -> Result<()> {
         let inner = &self.0.inner;
         let refuse = |why: &str| Err(Error::BadOption(format!("a member of a cluster {why}")));
@@ -607,8 +609,8 @@ impl Database {
     }
 }
 
-/// Asks the conditions of operations, which nobody else changes now, and does those at once that may change the length
-/// of a value. Whether all are met.
+/// Asks the conditions of operations, whose keys no other commit changes now, and does those at once that may change
+/// the length of a value. True if all conditions are met.
 fn resolve(inner: &Arc<Inner>, writes: &mut WriteSet) -> Result<bool> {
     let mut puts: Vec<(TreeId, Key, Vec<u8>)> = Vec::new();
     for (tree, of_tree) in writes.trees() {
@@ -635,25 +637,25 @@ fn resolve(inner: &Arc<Inner>, writes: &mut WriteSet) -> Result<bool> {
 }
 
 impl Inner {
-    /// Who orders commits, if somebody else does.
+    /// Returns the component that orders commits, if this database is a member.
     pub fn replicator(&self) -> Option<&Arc<dyn Replicator>> {
         self.replicator.get()
     }
 
-    /// Whether transactions still use a dropped tree: another member has dropped it, without a lock here.
+    /// True if transactions still use a dropped tree: another member has dropped it, without a lock here.
     pub fn is_in_use(&self, tree: TreeId) -> bool {
         self.replicator().is_some()
             && !self.locks.owner(self.new_txn_id()).try_lock(LockName::whole(TREES, tree.0), tree_mode::X)
     }
 
-    /// Whether transactions still use some dropped tree.
+    /// True if a member has a dropped tree left. After reclaiming, that is one that transactions still use.
     pub fn has_dropped_in_use(&self) -> bool {
         self.replicator().is_some()
             && self.directory.dropped(&self.store, |_| false).is_ok_and(|tree| tree.is_some())
     }
 }
 
-/// Whether a range that begins so goes on where one ends.
+/// True if a range that begins at `start` goes on where one ends at `end`.
 fn is_behind(start: &Bound<Vec<u8>>, end: &Bound<Vec<u8>>) -> bool {
     matches!((start, end), (Bound::Excluded(start), Bound::Included(end)) if start == end)
 }

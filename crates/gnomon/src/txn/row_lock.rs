@@ -1,9 +1,9 @@
 //! Locks on single keys that are asked for by themselves: what is locked, and what is given back when it turns out that
 //! nothing of it is to stay.
 //!
-//! A statement that locks a row looks at the newest committed value behind the lock, and may find that the row is none of
-//! those that it is for. What it was told of the row then need not stay as it is, unless the transaction is SERIALIZABLE,
-//! so [`Transaction::give_back`] has the key's lock be as it was before.
+//! A statement that locks a row looks at the newest committed value behind the lock, and may find that the row is
+//! none of those that it is for. What it was told of the row then need not stay as it is, unless the transaction is
+//! SERIALIZABLE, so [`Transaction::give_back`] takes the key's lock back to what it was before.
 
 use super::{
     database::{KEYS, NAMES},
@@ -19,9 +19,9 @@ use crate::{
 /// A lock that [`Transaction::lock_key`] took of a key, beside what was held of it before.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyLock {
-    /// Where the locks stood before.
+    /// The mark of the locks before.
     since: Mark,
-    /// How many keys that the transaction rests on were still to be told of.
+    /// Number of keys that the transaction rests on and that were still to be told of.
     untold: usize,
 }
 
@@ -123,9 +123,9 @@ impl Transaction {
         }
     }
 
-    /// The newest committed value of a key, or its own write, as soon as no other transaction is about to insert or delete the key:
-    /// other locks on it, and changes of its value, are not waited for. It locks nothing, unless the transaction is
-    /// SERIALIZABLE: then the key is locked as for an insert.
+    /// Returns the newest committed value of a key, or its own write, as soon as no other transaction is about to
+    /// insert or delete the key: other locks on it, and changes of its value, are not waited for. It locks nothing,
+    /// unless the transaction is SERIALIZABLE: then the key is locked as for an insert.
     pub fn look_up(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, tree_mode::IS)?;
         match self.writes.get(tree, key) {

@@ -111,10 +111,10 @@ impl Transaction {
     }
 }
 
-/// What is left of a lock when what its holder wrote is undone, and what it saw is not.
+/// Returns what is left of the mode of a lock when its holder's writes are undone, and its reads are not.
 fn without_writes(table: TableId, mode: Mode) -> Mode {
     match (table, mode) {
-        // Others who apply operations hold it, too; what it was told of quantities stays with it.
+        // Other transactions that apply operations hold it, too; what it was told of quantities stays with it.
         (KEYS, mode) if op::is_shared(mode) => mode,
         (KEYS, _) => key_mode::S,
         (TREES, tree_mode::IX) => tree_mode::IS,

@@ -10,7 +10,7 @@
 //! - A tree is placed ([`Placement`]): in a partition, or in all. An executor is a thread with a queue; it has the
 //!   partitions whose numbers are its own modulo the number of executors.
 //! - An executor holds one lock for all of its partitions while it runs what is queued, a [`BATCH`] at a time. Its
-//!   transactions take no others, and leave no versions: nobody reads its trees at a snapshot.
+//!   transactions take no others, and leave no versions: no transaction reads its trees at a snapshot.
 //! - Calls that are routed to the partitions of several executors have a queue and a thread of their own, which holds the
 //!   locks of all of them while it runs what is queued. Partitions stand still while it waits for others, so it takes
 //!   many calls at once, and the executors after the first give way between two calls.
@@ -54,7 +54,7 @@ const QUEUE_MAX: usize = 4096;
 /// Executors that there may be.
 const EXECUTORS_MAX: u32 = 1024;
 
-/// So many calls an executor runs before it lets others have its partitions.
+/// Number of calls that an executor runs before it lets others have its partitions.
 const BATCH: usize = 64;
 
 /// How calls of procedures run. The trees are the same: a database can be opened one way and the other.
@@ -65,20 +65,20 @@ pub enum Execution {
     Locked,
     /// In partitions, one after another.
     Serial {
-        /// How many threads run them, at least one.
+        /// Number of threads that run them, at least one.
         executors: u32,
-        /// How many calls may wait for each.
+        /// Number of calls that may wait for each.
         queue_max: usize,
     },
 }
 
 impl Execution {
-    /// In partitions, by so many threads.
+    /// Returns the execution in partitions, by so many threads.
     pub fn serial(executors: u32) -> Execution {
         Execution::Serial { executors, queue_max: QUEUE_MAX }
     }
 
-    /// That of a name: `locked`, or `serial`, by a thread for each processor.
+    /// Returns the execution of a name: `locked`, or `serial`, by a thread for each processor.
     ///
     /// # Errors
     /// [`Error::BadOption`] if there is none.
@@ -92,7 +92,7 @@ impl Execution {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Execution::Locked => "locked",
@@ -100,7 +100,7 @@ impl Execution {
         }
     }
 
-    /// How many threads run calls in partitions: none, if their callers' do.
+    /// Returns the number of threads that run calls in partitions; zero if the callers' threads do.
     pub fn executors(self) -> u32 {
         match self {
             Execution::Locked => 0,
@@ -108,7 +108,7 @@ impl Execution {
         }
     }
 
-    /// With so many of these threads.
+    /// Returns it with so many of these threads.
     ///
     /// # Errors
     /// [`Error::BadOption`] if it has none.
@@ -122,7 +122,7 @@ impl Execution {
     }
 }
 
-/// What an answer is given to, when it is durable.
+/// The callback that gets an answer, when it is durable.
 pub(super) type Answer = Box<dyn FnOnce(Result<Vec<u8>>) + Send>;
 
 /// A call that waits for its executors.
@@ -143,7 +143,7 @@ struct Ran {
 struct Queue {
     jobs: Mutex<Jobs>,
     changed: Condvar,
-    /// How many have others stand still until this executor gives way.
+    /// Number of threads that hold other partitions and wait until this executor gives way.
     wanted: AtomicU32,
     /// Raised when its thread is to stop, whatever that waits for.
     interrupt: Interrupt,
@@ -152,7 +152,7 @@ struct Queue {
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<Job>,
-    /// Whether the thread sleeps, and is to be woken.
+    /// True if the thread sleeps, and is to be woken.
     sleeps: bool,
     stop: bool,
 }
@@ -166,8 +166,8 @@ pub(super) struct Executors {
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// The lock that stands for what is in all partitions: who writes that has it, and all executors' besides; who has none
-/// of these shares it to read.
+/// The lock that stands for what is in all partitions. A writer of that has it, and the locks of all executors
+/// besides. A client's transaction shares it to read.
 fn replicated() -> LockName<'static> {
     LockName::whole(PARTITIONS, u64::MAX)
 }
@@ -178,7 +178,7 @@ fn partitions_of(executor: u32) -> LockName<'static> {
 }
 
 impl Executors {
-    /// For an execution; none if that has none.
+    /// Makes the executors of an execution; none if it has none.
     ///
     /// # Errors
     /// [`Error::BadOption`] if there are to be none, or too many.
@@ -207,7 +207,7 @@ impl Executors {
         }
     }
 
-    /// Lets the calls that have been queued fail, and waits for those that run.
+    /// Answers the calls that are queued with an error, and waits for those that run.
     pub fn stop(&self) {
         for queue in self.all_queues() {
             let mut jobs = queue.jobs.lock();
@@ -221,7 +221,7 @@ impl Executors {
         let threads = std::mem::take(&mut *self.threads.lock());
         let own = thread::current().id();
         for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
-            // Who called was told of a panic.
+            // The caller was told of a panic.
             let _ = thread.join();
         }
     }
@@ -234,12 +234,12 @@ impl Executors {
         self.queues.len() as u32
     }
 
-    /// Which of them has a partition.
+    /// Returns the executor that has a partition.
     fn of(&self, partition: u32) -> u32 {
         partition % self.count()
     }
 
-    /// Those that have partitions, in order, at least one.
+    /// Returns the executors that have partitions, in order, at least one.
     fn of_all(&self, partitions: &Partitions) -> Vec<u32> {
         let mut executors: Vec<u32> = match partitions {
             Partitions::One(partition) => vec![self.of(*partition)],
@@ -362,7 +362,7 @@ fn run(queue: &Queue, handle: &Weak<Handle>) {
     }
 }
 
-/// Gives an answer. A panic of whoever gets it is not to end the thread of all calls after it.
+/// Gives an answer. A panic of the callback must not end the thread, which runs all calls after it.
 fn tell(done: Answer, answer: Result<Vec<u8>>) {
     let _ = catch_unwind(AssertUnwindSafe(|| done(answer)));
 }
@@ -419,7 +419,7 @@ fn begin(handle: &Arc<Handle>, confined: Confined) -> Transaction {
     txn
 }
 
-/// Has a call run where it belongs; `done` gets its answer when that is durable.
+/// Queues a call where it belongs; `done` gets its answer when that is durable.
 pub(super) fn call(
     executors: &Executors,
     registered: &Arc<KnownProcedure>,
@@ -431,13 +431,14 @@ pub(super) fn call(
 }
 
 impl Transaction {
-    /// Whether a tree is used as a whole, by whoever has its partition.
+    /// True if a tree is used as a whole, by transactions that have its partitions.
     pub(super) fn is_placed(&self, used: &Used) -> bool {
         self.handle.executors.is_some()
             && used.state.as_ref().is_some_and(|state| state.placement != Placement::Anywhere)
     }
 
-    /// Uses a tree that is placed: whoever has its partitions needs no lock on it. None if it is nobody's.
+    /// Uses a tree that is placed: a transaction that has its partitions needs no lock on it. None if the tree is in
+    /// no partition, or new, or calls run under locks.
     pub(super) fn use_placed(&mut self, id: TreeId, mode: Mode) -> Result<Option<Used>> {
         let handle = self.handle.clone();
         let Some(executors) = &handle.executors else { return Ok(None) };
@@ -481,7 +482,8 @@ impl Transaction {
             }
             Confined::No => {
                 self.check()?;
-                // Whoever reads a partition may come to write it: two who both waited for that would be a deadlock.
+                // A client that reads a partition may come to write it: two that both waited for that would be a
+                // deadlock.
                 let is_own = matches!(state.placement, Placement::Partition(_)) && !self.options.read_only;
                 for executor in needed {
                     let mode = if writes || is_own { key_mode::X } else { key_mode::S };
@@ -494,10 +496,10 @@ impl Transaction {
         }
         let state = match &self.confined {
             Confined::To(_) => state,
-            // After the lock: whoever dropped the tree had it.
+            // After the lock: a transaction that dropped the tree had it.
             Confined::No => self.inner().tree(id)?,
         };
-        // Who may read what is replicated may not write it for that.
+        // A call that may read what is replicated may not write it for that.
         let is_own = matches!((state.placement, &self.confined), (Placement::Partition(_), Confined::To(_)));
         let mode = if writes || is_own { tree_mode::X } else { tree_mode::S };
         let used = Used { id, state: Some(state), mode };

@@ -1,4 +1,4 @@
-//! How strongly transactions lock keys and trees, in words of isolation; which modes these are in the lock tables.
+//! The strengths of locks on keys and trees, in words of isolation, and their modes in the lock tables.
 
 use crate::lock::{Mode, key_mode, tree_mode};
 
@@ -7,9 +7,9 @@ use crate::lock::{Mode, key_mode, tree_mode};
 pub enum RowLock {
     /// The key stays there until this transaction ends, whatever its value becomes (FOR KEY SHARE).
     KeyShare,
-    /// Nobody changes it until this transaction ends (FOR SHARE).
+    /// No other transaction changes it until this transaction ends (FOR SHARE).
     Share,
-    /// As share, and at most one holder: who means to change it (no conversion deadlock).
+    /// As share, and at most one holder, which means to change it (no conversion deadlock).
     Update,
     /// No other transaction changes it or reads it under a lock, but for locks that want the key to stay (FOR NO KEY UPDATE).
     NoKeyUpdate,
@@ -41,13 +41,13 @@ pub enum TreeLock {
     IntentionExclusive,
     /// Others use single keys, and no other transaction does the same or keeps writers away (SHARE UPDATE EXCLUSIVE).
     Maintenance,
-    /// Nobody writes.
+    /// No other transaction writes.
     Shared,
     /// No other transaction writes or does the same.
     SharedAlone,
-    /// Nobody else does more than to read at a snapshot.
+    /// No other transaction does more than to read at a snapshot.
     Escalated,
-    /// Nobody else does anything (DROP, TRUNCATE, index build).
+    /// No other transaction does anything (DROP, TRUNCATE, index build).
     Exclusive,
 }
 

@@ -28,18 +28,18 @@ use crate::{
     sync::Arc,
 };
 
-/// How a tree is made.
+/// The options of a new tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeOptions {
     /// The size of its pages, at least [`Options::page_bytes_min`](crate::Options::page_bytes_min). Small pages write
     /// less for a small change; large ones make long scans and large entries cheap. A key has at most a quarter of a
     /// page. Values that do not fit a third of one get pages of their own, as large as they need.
     pub page_size: PageSize,
-    /// Whose it is, where procedures run serially.
+    /// The partition that it is in, where procedures run serially.
     pub placement: Placement,
 }
 
-/// What a transaction sees of others.
+/// The isolation level of a transaction: which commits of others it sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// Each statement sees what was committed when it began.
@@ -53,10 +53,10 @@ pub enum Isolation {
     Serializable,
 }
 
-/// How a transaction begins.
+/// The options of a new transaction.
 #[derive(Clone, Debug, Default)]
 pub struct TxnOptions {
-    /// What it sees of others.
+    /// Its isolation level.
     pub isolation: Isolation,
     /// It promises to write nothing. Unless it is SERIALIZABLE it then sees only durable commits (and at least
     /// `after`), and its own commit waits for nothing.
@@ -65,9 +65,9 @@ pub struct TxnOptions {
     pub after: Csn,
     /// Its lock timeout; none takes the database's. Zero fails instead of waiting.
     pub lock_timeout: Option<Duration>,
-    /// How long it waits for a lock before it looks for a deadlock; zero is at once.
+    /// Time that it waits for a lock before it looks for a deadlock; zero is at once.
     pub deadlock_after: Duration,
-    /// Whether its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
+    /// True if its operations ([`Transaction::apply`]) lock keys exclusively, for comparison.
     pub exclusive_operations: bool,
     /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
     /// snapshot may have missed so many of the commits that were ordered before it began; with none, any number.
@@ -79,14 +79,14 @@ pub struct TxnOptions {
     pub interrupt: Option<Arc<Interrupt>>,
 }
 
-/// What a lock on the whole tree makes of locks on its keys.
+/// The accesses for which a lock on the whole tree stands for locks on its keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Covered {
-    /// Keys are to be locked.
+    /// None: keys are to be locked.
     Nothing,
-    /// Nobody writes.
+    /// Reads: no other transaction writes.
     Reads,
-    /// Nobody reads, but at a snapshot.
+    /// Reads and writes: no other transaction reads, but at a snapshot.
     Writes,
 }
 
@@ -94,7 +94,7 @@ pub(super) enum Covered {
 #[derive(Clone)]
 pub(super) struct Used {
     pub id: TreeId,
-    /// None if this transaction created it: it has no pages yet, and nobody else can know it.
+    /// None if this transaction created it: it has no pages yet, and no other transaction can know it.
     pub state: Option<TreeRef>,
     pub mode: Mode,
 }
@@ -138,10 +138,10 @@ pub struct Transaction {
     pub(super) options: TxnOptions,
     pub(super) locks: LockOwner,
     pub(super) writes: WriteSet,
-    /// What of it is in trees already.
+    /// Its changes that are in trees already.
     pub(super) immediate: Immediate,
     pub(super) used: Vec<Used>,
-    /// What it changes on pages of its own.
+    /// The trees that it changes on pages of its own.
     pub(super) large: Option<Box<Large>>,
     /// The bytes of its changes and locks from which on there are to be less.
     pub(super) relieve_at: usize,
@@ -155,7 +155,7 @@ pub struct Transaction {
     pub(super) found: Found,
     /// Where it may find keys that it uses next.
     pub(super) ahead: Ahead,
-    /// What it has read, if others that apply operations must not do so unnoticed.
+    /// The keys that it has read under SNAPSHOT: operations that it applies to them can be conflicts.
     pub(super) reads: Reads,
     /// Unless it is SERIALIZABLE, keys that it has applied operations to together with others, each once.
     pub(super) unobserved: Vec<(TreeId, Box<[u8]>)>,
@@ -166,19 +166,19 @@ pub struct Transaction {
     /// The trees in which it may have locked gaps.
     pub(super) scanning: Vec<Scanning>,
     pub(super) savepoints: Vec<SavepointState>,
-    /// Whether it can only be rolled back: it has applied operations that may not be possible any more.
+    /// True if it can only be rolled back: it has applied operations that may not be possible any more.
     pub(super) doomed: bool,
-    /// How many savepoints there were so far.
+    /// Number of savepoints so far.
     pub(super) savepoint_count: u64,
-    /// What may stand for it in the log of commits.
+    /// The call that may stand for it in the log of commits.
     pub(super) command: Option<Command>,
-    /// Whether nothing else may.
+    /// True if only its writes may stand for it there.
     pub(super) by_value: bool,
-    /// Whether nobody else is there, so that nothing is to be locked.
+    /// True if no other transaction changes what it uses, so that it locks nothing.
     pub(super) alone: bool,
-    /// Where procedures run serially, what it may use.
+    /// The partitions that it may use, where procedures run serially.
     pub(super) confined: Confined,
-    /// What it rests on, where others order commits.
+    /// The keys, trees and reads that it rests on, where others order commits.
     pub(super) observed: Option<Box<Observed>>,
 }
 
@@ -217,7 +217,8 @@ impl Transaction {
         }
     }
 
-    /// One for when nobody else changes what is committed, and it is not to be committed itself.
+    /// Makes a transaction that locks nothing, for when no other one changes what it uses. It is not to be committed
+    /// itself.
     pub(super) fn alone(handle: Arc<Handle>) -> Transaction {
         let id = handle.inner.new_txn_id();
         let options = TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() };
@@ -228,23 +229,24 @@ impl Transaction {
         txn
     }
 
-    /// The transaction's number among those running.
+    /// Returns the transaction's number among those running.
     pub fn id(&self) -> TxnId {
         self.id
     }
 
-    /// The newest commit that it may have seen by now. Whoever answers from it without committing it (an error, say)
-    /// tells of durable things only after [`Database::wait_durable`](crate::Database::wait_durable) for it.
+    /// Returns the newest commit that it may have seen by now. A caller that answers from it without committing it
+    /// (an error, say) tells of durable things only after [`Database::wait_durable`](crate::Database::wait_durable)
+    /// for it.
     pub fn seen(&self) -> Csn {
         self.seen
     }
 
-    /// Has its later snapshots include at least this commit.
+    /// Makes its later snapshots include at least this commit.
     pub fn see_at_least(&mut self, csn: Csn) {
         self.options.after = self.options.after.max(csn);
     }
 
-    /// How it was begun.
+    /// Returns the options that it was begun with, as changed since.
     pub fn options(&self) -> &TxnOptions {
         &self.options
     }
@@ -278,7 +280,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Has the statement's plain reads see what is committed now, if none was made yet.
+    /// Makes the statement's plain reads see what is committed now, if none was made yet.
     pub fn fix_snapshot(&mut self) -> Result<()> {
         if self.reads_snapshots() && self.snapshot.is_none() {
             self.take_snapshot()?;
@@ -301,17 +303,17 @@ impl Transaction {
         self.change_now()
     }
 
-    /// The snapshot of the statement under way, or of the transaction.
+    /// Returns the snapshot of the statement under way, or of the transaction.
     pub(super) fn snapshot(&self) -> Option<Csn> {
         self.snapshot
     }
 
-    /// The mode in which a tree is locked that is read.
+    /// Returns the mode in which a tree is locked that is read.
     fn read_mode(&self) -> Mode {
         if self.reads_snapshots() { tree_mode::A } else { tree_mode::IS }
     }
 
-    /// Whether plain reads stand at a snapshot, and lock nothing.
+    /// True if plain reads stand at a snapshot, and lock nothing.
     fn reads_snapshots(&self) -> bool {
         self.options.isolation != Isolation::Serializable
     }
@@ -327,8 +329,8 @@ impl Transaction {
     fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
         self.see_at_least(self.freshen()?);
-        // A session that holds a ticket, or has read or written behind a lock, may be ahead of somebody else's patch:
-        // what it knows already is to be seen as a whole.
+        // A session that holds a ticket, or has read or written behind a lock, may be ahead of the patch of another
+        // transaction: the snapshot must have all that it knows already.
         let seen = self.seen;
         #[cfg(all(test, shuttle))]
         let seen = match inner.store.race() {
@@ -347,7 +349,8 @@ impl Transaction {
         Ok(snapshot)
     }
 
-    /// The snapshot of the statement under way, or of the transaction, of which something is about to be told.
+    /// Returns the snapshot of the statement under way, or of the transaction, of which something is about to be
+    /// told.
     pub(super) fn statement_snapshot(&mut self) -> Result<Csn> {
         self.snapshot_told = true;
         self.untold_snapshot()
@@ -358,8 +361,8 @@ impl Transaction {
         self.snapshot.map_or_else(|| self.take_snapshot(), Ok)
     }
 
-    /// Under SNAPSHOT, has the transaction see what is committed now, as if it had begun now: all that it was told so far
-    /// is what it has locked, and is so still. False if it was told more, or others order commits.
+    /// Under SNAPSHOT, renews the snapshot, as if the transaction had begun now: all that it was told so far is what
+    /// it has locked, and is so still. False if it was told more, or others order commits.
     pub(super) fn renew_snapshot(&mut self) -> Result<bool> {
         if self.snapshot_told || self.observed.is_some() || self.options.isolation != Isolation::Snapshot {
             return Ok(false);
@@ -403,12 +406,12 @@ impl Transaction {
         WaitOptions { timeout, interrupt, nowait: timeout == Some(Duration::ZERO), deadlock_after }
     }
 
-    /// The tree, locked as a whole in at least `mode`.
+    /// Locks a tree as a whole in at least `mode`, and returns it.
     pub(super) fn use_tree(&mut self, id: TreeId, mode: Mode) -> Result<Used> {
         if self.writes.tree(id).is_some_and(|writes| writes.dropped) {
             return Err(Error::NoSuchTree(id));
         }
-        // Nobody else uses it.
+        // No other transaction uses it.
         let mode = if self.alone { tree_mode::X } else { mode };
         let at = self.used.iter().position(|used| used.id == id);
         // What it holds, and what that is to become.
@@ -439,7 +442,7 @@ impl Transaction {
         if !self.alone {
             self.lock(LockName::whole(TREES, id.0), mode)?;
         }
-        // After the lock: whoever dropped the tree held it exclusively.
+        // After the lock: a transaction that dropped the tree held it exclusively.
         let state = self.inner().tree(id)?;
         let used = Used { id, state: Some(state), mode };
         self.used.push(used.clone());
@@ -480,7 +483,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The size of a tree's nodes.
+    /// Returns the size of a tree's nodes.
     pub(super) fn page_size(&self, used: &Used) -> PageSize {
         match &used.state {
             Some(state) => state.tree.size(),
@@ -512,7 +515,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The value of a key as this transaction sees it: its own write, else by its isolation.
+    /// Returns the value of a key as this transaction sees it: its own write, else by its isolation.
     pub fn get(&mut self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
         let (mut search, is_applied) = match self.writes.written(tree, key) {
@@ -532,7 +535,7 @@ impl Transaction {
         if is_applied { self.with_own(tree, key, stored) } else { Ok(stored) }
     }
 
-    /// Whether it has locked a key last, to write it, and found it: then it is still there.
+    /// True if this is the key that it has locked last, to write it, and found: then it is still there.
     pub(super) fn is_found(&self, tree: TreeId, key: &[u8]) -> bool {
         self.found.tree == Some(tree) && self.found.key == key
     }
@@ -590,7 +593,7 @@ impl Transaction {
             _ if is_found => None,
             Some(Write::Put(_)) => Some(true),
             Some(Write::Delete) => Some(false),
-            // Whether others have changed it since is to be asked as if nothing was written yet.
+            // Changes by others since are looked for as if nothing was written yet.
             Some(Write::Apply(_)) | None => None,
         };
         let mut place = None;
@@ -678,8 +681,8 @@ impl Transaction {
         Ok(Cursor::new(self, tree, used.state, range, direction, true))
     }
 
-    /// The last key of a tree, whatever the isolation: committed, of this transaction, or about to be inserted by
-    /// another one that is running or prepared. It locks no key.
+    /// Returns the last key of a tree, whatever the isolation: committed, of this transaction, or about to be
+    /// inserted by another one that is running or prepared. It locks no key.
     pub fn last_key(&mut self, tree: TreeId) -> Result<Option<Vec<u8>>> {
         let used = self.use_tree(tree, self.read_mode())?;
         // The tree last: a key stops to be pending after it is in the tree.
@@ -688,7 +691,8 @@ impl Transaction {
         Ok(pending.max(stored.map(|(key, _)| key)))
     }
 
-    /// Where a scan's next step reads: a snapshot, or the newest values, with whether their keys are to be locked.
+    /// Returns where a scan's next step reads: a snapshot, or the newest values, with true if their keys are to be
+    /// locked.
     pub(super) fn scan_at(&mut self, tree: TreeId) -> Result<(ReadAt, bool)> {
         self.check()?;
         let used = self.use_tree(tree, self.read_mode())?;
@@ -708,7 +712,7 @@ impl Transaction {
         self.lock(gap_name(tree, key), gap_mode::SCAN)
     }
 
-    /// Has those who insert know that gaps of a tree may be locked.
+    /// Tells inserts that gaps of a tree may be locked.
     fn count_scan(&mut self, state: &TreeRef) {
         #[cfg(all(test, shuttle))]
         if self.inner().store.race() == Some(crate::store::shadow::PlantedRace::ScanNotCounted) {
@@ -727,7 +731,7 @@ impl Transaction {
     }
 
     /// Takes its place in the order of commits, and releases its locks. It is durable when the ticket has been waited
-    /// for, or a later commit is; until then nobody hurries.
+    /// for, or a later commit is; until then no thread is asked to force it.
     pub fn order(self) -> Result<Ticket> {
         self.finish()
     }

@@ -1,4 +1,4 @@
-//! What a running database knows of a tree beside its pages, and the directory of trees.
+//! The state of a tree that a running database keeps beside its pages, and the directory of trees.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +18,17 @@ use crate::{
     },
 };
 
-/// Whose a tree is, where procedures run [serially](super::Execution::Serial). It makes no difference elsewhere.
+/// The partition of a tree, where procedures run [serially](super::Execution::Serial). It makes no difference
+/// elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Nobody's: transactions lock its keys, and procedures that run serially cannot use it.
+    /// In none: transactions lock its keys, and procedures that run serially cannot use it.
     #[default]
     Anywhere,
-    /// That of a partition, numbered from 0: one transaction at a time uses all of the partition's trees. It reads them
-    /// as they are now, whatever its isolation, beside what it may read elsewhere at a snapshot.
+    /// In a partition, numbered from 0: one transaction at a time uses all of the partition's trees. It reads them as
+    /// they are now, whatever its isolation, beside what it may read elsewhere at a snapshot.
     Partition(u32),
-    /// Everybody's: whoever has a partition may read it, and who writes it has all of them.
+    /// In all partitions: a transaction that has one of them may read it, and one that writes it has all of them.
     Replicated,
 }
 
@@ -35,7 +36,7 @@ pub enum Placement {
 const PARTITION_MAX: u32 = u32::MAX - 2;
 
 impl Placement {
-    /// Whether there is such a partition.
+    /// Checks that there is such a partition.
     ///
     /// # Errors
     /// [`Error::BadOption`].
@@ -48,7 +49,7 @@ impl Placement {
         }
     }
 
-    /// As it is stored.
+    /// Returns it as it is stored.
     pub(super) fn code(self) -> u32 {
         match self {
             Placement::Anywhere => 0,
@@ -82,11 +83,11 @@ pub(super) struct TreeState {
     /// The commit that made it; zero if that was before the database was opened.
     pub created: Csn,
     pending: Mutex<Pending>,
-    /// How many keys were to leave the tree so.
+    /// Number of keys that were hidden so far.
     hidden: AtomicU64,
-    /// How many operations are still to be done alone.
+    /// Number of operations that are still to lock their keys exclusively.
     alone: AtomicU32,
-    /// How many of those that were done alone were needed so.
+    /// Number of these operations so far for which that was needed.
     needed: AtomicU32,
 }
 
@@ -95,7 +96,7 @@ struct Pending {
     /// Keys that running transactions are about to insert and that are not in the tree, and such as they have deleted
     /// there before they are committed.
     keys: BTreeSet<Box<[u8]>>,
-    /// How many transactions may have locked gaps between keys.
+    /// Number of transactions that may have locked gaps between keys.
     scanning: usize,
 }
 
@@ -109,12 +110,12 @@ impl TreeRef {
         TreeRef(Arc::new(state))
     }
 
-    /// A number that is the tree's while it is in use.
+    /// Returns a number that is the tree's while it is in use.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&*self.0).addr()
     }
 
-    /// Whether both are of one tree.
+    /// True if both are of one tree.
     pub fn is_same(&self, other: &TreeRef) -> bool {
         Arc::ptr_eq(&*self.0, &*other.0)
     }
@@ -128,19 +129,19 @@ impl std::ops::Deref for TreeRef {
 }
 
 /// The trees in use. Every transaction looks its trees up, so there are several tables of them, and threads look at
-/// different ones: a lock that is only ever shared still is changed by whoever takes it.
+/// different ones: a lock that is only ever shared still is changed by each thread that takes it.
 #[derive(Default)]
 pub(super) struct Trees {
     /// All of them. Held while one of the tables is changed.
     all: Mutex<BTreeMap<TreeId, Arc<TreeState>>>,
-    /// What was found there.
+    /// The trees that were found there, by the threads of each table.
     tables: [Line<RwLock<BTreeMap<TreeId, TreeRef>>>; TABLES],
 }
 
 const TABLES: usize = 16;
 
 impl Trees {
-    /// A tree. The first who asks for it makes its state: there is one, and none of a tree that is being dropped.
+    /// Returns a tree. The first caller makes its state: there is one, and none of a tree that is being dropped.
     pub fn get(&self, id: TreeId, make: impl FnOnce() -> Result<TreeState>) -> Result<TreeRef> {
         let table = &self.tables[slot_of_thread(TABLES)];
         let known = table.read().get(&id).cloned();
@@ -161,7 +162,7 @@ impl Trees {
         Ok(tree)
     }
 
-    /// Adds a tree that nobody knows.
+    /// Adds a tree that no transaction knows yet.
     pub fn add(&self, id: TreeId, tree: TreeState) {
         self.all.lock().insert(id, Arc::new(tree));
     }
@@ -176,8 +177,8 @@ impl Trees {
     }
 }
 
-/// That a transaction may have locked gaps between the keys of a tree. It is made before it locks the first, and
-/// before it looks for the last time at the pending keys of what it scans.
+/// A note that a transaction may have locked gaps between the keys of a tree. It is made before the transaction locks
+/// the first, and before it looks for the last time at the pending keys of what it scans.
 pub(super) struct Scanning(TreeRef);
 
 impl Scanning {
@@ -197,10 +198,10 @@ impl Drop for Scanning {
     }
 }
 
-/// After a deadlock of those who had applied operations to a key and then wanted it for themselves, so many operations
-/// on the tree lock their keys exclusively at once.
+/// Number of operations on a tree that lock their keys exclusively at once, after a deadlock of transactions that had
+/// applied operations to a key and then wanted to lock it exclusively.
 const ALONE: u32 = if cfg!(test) { 4 } else { 10_000 };
-/// They go on to do so if so many of them were needed so: otherwise few would have all others queue.
+/// Number of them that must have needed it for the next ones to do so: otherwise few would have all others queue.
 const NEEDED: u32 = if cfg!(test) { 1 } else { ALONE / 100 };
 
 impl TreeState {
@@ -218,7 +219,7 @@ impl TreeState {
         }
     }
 
-    /// Notes that two who converted the locks that they shared on a key were a deadlock.
+    /// Notes a deadlock of transactions that converted the locks that they shared on a key.
     pub fn note_deadlock(&self) {
         self.needed.store(0, Ordering::Relaxed);
         self.alone.store(ALONE, Ordering::Relaxed);
@@ -231,12 +232,12 @@ impl TreeState {
         }
     }
 
-    /// Whether operations lock their keys exclusively for now.
+    /// True if operations lock their keys exclusively for now.
     pub fn takes_turns(&self) -> bool {
         self.alone.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether an operation is to lock its key exclusively, since that will probably be asked for later; counts it.
+    /// Counts an operation. True if it is to lock its key exclusively, since that will probably be asked for later.
     pub fn take_turn_alone(&self) -> bool {
         let before =
             self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
@@ -250,7 +251,8 @@ impl TreeState {
         self.pending.lock().keys.insert(key.into());
     }
 
-    /// Makes a key pending, if nobody has locked a gap: who does so from now on finds the key.
+    /// Makes a key pending, and returns true, if no transaction has locked a gap: one that does so from now on finds
+    /// the key.
     pub fn add_pending_unless_scanned(&self, key: &[u8]) -> bool {
         let mut pending = self.pending.lock();
         let is_free = pending.scanning == 0;
@@ -266,8 +268,8 @@ impl TreeState {
         self.hidden.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How many keys were hidden so far. Who looks at what is pending, and then at the tree, looks again if there are
-    /// more then: one may have left the tree in between.
+    /// Returns the number of keys hidden so far. A reader that looks at what is pending, and then at the tree, looks
+    /// again if the number has grown: a key may have left the tree in between.
     pub fn hidden(&self) -> u64 {
         self.hidden.load(Ordering::Acquire)
     }
@@ -284,13 +286,13 @@ impl TreeState {
         self.pending.lock().keys.last().cloned()
     }
 
-    /// The pending keys within bounds.
+    /// Returns the pending keys within bounds.
     pub fn pending(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Vec<Box<[u8]>> {
         let keys = &self.pending.lock().keys;
         if keys.is_empty() { Vec::new() } else { keys.range::<[u8], _>(bounds).cloned().collect() }
     }
 
-    /// The first existing key (in the tree or pending) after `bound`, which is included or excluded.
+    /// Returns the first existing key (in the tree or pending) after `bound`, which is included or excluded.
     pub fn next_key(&self, store: &Store, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
         loop {
             let hidden = self.hidden();
@@ -308,7 +310,7 @@ impl TreeState {
     }
 }
 
-/// The first key in the tree after `bound`.
+/// Returns the first key in the tree after `bound`.
 fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
     let mut view = match bound {
         Bound::Included(key) | Bound::Excluded(key) => tree.leaf(pages, Seek::At(key))?,
@@ -329,13 +331,13 @@ fn first_key(tree: &Tree, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<
     }
 }
 
-/// The directory of trees: a tree of its own, whose root is the store's first page. Where it is changed, it tells what
-/// was there before.
+/// The directory of trees: a tree of its own, whose root is the store's first page. Its changes return what was there
+/// before.
 ///
 /// Key: [`LIVE`] or [`DROPPED`], then the tree's number (8 bytes, big-endian). Value: the page number of its root (8
-/// bytes, little-endian), the size of its nodes (1 byte: log2 of their bytes, less 9) and, unless it is nobody's, whose it
-/// is (4 bytes, little-endian: 1 everybody's, from 2 on that of partition 0 and so on). A dropped tree stays until its
-/// pages are given back.
+/// bytes, little-endian), the size of its nodes (1 byte: log2 of their bytes, less 9) and, if it is placed, its
+/// placement (4 bytes, little-endian: 1 in all partitions, from 2 on in partition 0 and so on). A dropped tree stays
+/// until its pages are given back.
 ///
 /// Behind the trees it keeps the entries of prepared transactions, each cut into parts. Key: [`PREPARED`], the length
 /// of the transaction's identifier (1 byte), the identifier, the part's number from 0 on (4 bytes, big-endian). Value:
@@ -388,12 +390,12 @@ fn encode_tree(listed: &Listed) -> Vec<u8> {
 pub(super) type DirectoryEntry = (Vec<u8>, Option<Vec<u8>>);
 
 impl Directory {
-    /// Makes the first thing in a store.
+    /// Makes the directory, the first thing in a store.
     pub fn create(pages: &impl PageWrite) -> Result<Directory> {
         Tree::create(pages, PageSize::DEFAULT).map(Directory)
     }
 
-    /// That of a store with this first page.
+    /// Opens the directory of a store with this first page.
     pub fn open(first_page: PageId) -> Directory {
         Directory(Tree::open(first_page, PageSize::DEFAULT))
     }
@@ -442,7 +444,7 @@ impl Directory {
         self.set(pages, DROPPED, id, Some(tree))
     }
 
-    /// Has a tree be live that was noted as dropped.
+    /// Makes a tree live that was noted as dropped.
     pub fn make_live(
         &self,
         pages: &impl PageWrite,
@@ -452,7 +454,7 @@ impl Directory {
         Ok([self.remove(pages, id)?, self.insert(pages, id, tree)?])
     }
 
-    /// Has a tree be dropped that is live.
+    /// Makes a live tree dropped.
     pub fn drop_tree(&self, pages: &impl PageWrite, id: TreeId, tree: &Tree) -> Result<[DirectoryEntry; 2]> {
         let listed = Listed { tree: *tree, placement: Placement::Anywhere };
         Ok([self.set(pages, LIVE, id, None)?, self.insert_dropped(pages, id, &listed)?])
@@ -463,7 +465,7 @@ impl Directory {
         self.set(pages, DROPPED, tree, None)
     }
 
-    /// The largest number of a tree, live or dropped, or zero.
+    /// Returns the largest number of a tree, live or dropped, or zero.
     pub fn last(&self, pages: &impl PageRead) -> Result<TreeId> {
         Ok(self.last_of(pages, LIVE)?.max(self.last_of(pages, DROPPED)?))
     }
@@ -485,7 +487,7 @@ impl Directory {
         }
     }
 
-    /// Some dropped tree, if there is one, but for those that are to be passed.
+    /// Returns some dropped tree for which `passes` is false, if there is one.
     pub fn dropped(
         &self,
         pages: &impl PageRead,
@@ -507,7 +509,7 @@ impl Directory {
         }
     }
 
-    /// Every tree, live and dropped.
+    /// Returns every tree, live and dropped, with true for the live ones.
     pub fn all(&self, pages: &impl PageRead) -> Result<Vec<(TreeId, Tree, bool)>> {
         let mut found = Vec::new();
         let mut last: Option<Box<[u8]>> = None;
@@ -532,7 +534,7 @@ impl Directory {
         self.change(pages, vec![RECOVERY], Some(&[code])).map(drop)
     }
 
-    /// What was noted so, if something was.
+    /// Returns the code that was noted of how the database recovers, if one was.
     pub fn recovery(&self, pages: &impl PageRead) -> Result<Option<u8>> {
         match self.0.get(pages, &[RECOVERY])?.as_deref() {
             None => Ok(None),
@@ -550,7 +552,7 @@ impl Directory {
         self.change(pages, key, Some(&value)).map(drop)
     }
 
-    /// The procedures that were stored.
+    /// Returns the procedures that were stored.
     pub fn procedures(&self, pages: &impl PageRead) -> Result<Vec<StoredProcedure>> {
         let mut found = Vec::new();
         let mut last: Box<[u8]> = [PROCEDURE].into();

@@ -1,6 +1,6 @@
 //! Undo records of subtransactions on trees: steps that give keys back what they were.
 //!
-//! They are made of values, for whoever changes a key has it alone until his transaction has its CSN; so the same step
+//! They are made of values: a transaction that changes a key has it alone until it has its CSN. So the same step
 //! takes back a value that was put and operations that were applied.
 
 use super::database::Inner;
@@ -22,12 +22,12 @@ impl Step {
         Step { tree, key: key.into(), value: value.map(Into::into) }
     }
 
-    /// What it takes in memory, in bytes, about.
+    /// Returns the bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         self.key.len() + self.value.as_ref().map_or(0, |value| value.len())
     }
 
-    /// Does it.
+    /// Gives the key its value, or removes it.
     pub fn apply(&self, inner: &Inner, pages: &TreeAccess<'_>) -> Result<()> {
         // The tree may have to be looked up.
         pages.lock_first()?;
@@ -39,14 +39,14 @@ impl Step {
     }
 }
 
-/// What gives a key this value.
+/// Returns the change that gives a key this value.
 pub(super) fn change(value: Option<&[u8]>) -> Change<'_> {
     value.map_or(Change::Delete, |value| Change::Put(value.into()))
 }
 
-/// What takes a subtransaction back, as it stands in the log: its steps, to be done from the last to the first. Of each
-/// the tree (8 bytes), the lengths of the key (4) and of the value and one (4; 0 if the key is to be gone), then both.
-/// Numbers are little-endian.
+/// Encodes what takes a subtransaction back, as it stands in the log: its steps, to be done from the last to the
+/// first. Of each the tree (8 bytes), the lengths of the key (4) and of the value and one (4; 0 if the key is to be
+/// gone), then both. Numbers are little-endian.
 pub(super) fn encode(undo: &[Step]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for step in undo {

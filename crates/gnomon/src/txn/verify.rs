@@ -30,21 +30,21 @@ const POOL_BYTES: usize = 16 << 20;
 pub struct VerifiedTree {
     /// Its number.
     pub tree: TreeId,
-    /// How many entries it has.
+    /// Number of its entries.
     pub entries: u64,
     /// The size of its nodes.
     pub page_size: PageSize,
-    /// How many pages it has, of all kinds and sizes.
+    /// Number of its pages, of all kinds and sizes.
     pub pages: u64,
-    /// How many nodes there are from its root to a leaf, both included.
+    /// Number of nodes from its root to a leaf, both included.
     pub height: u32,
-    /// How full its leaves are, on average: 1 is full.
+    /// Average fill of its leaves: 1 is full.
     pub leaf_fill: f64,
-    /// Whether it is dropped and its pages are being given back.
+    /// True if it is dropped and its pages are being given back.
     pub dropped: bool,
 }
 
-/// What verification found.
+/// The result of a verification.
 #[derive(Clone, Debug)]
 pub struct VerifyReport {
     /// The newest commit.
@@ -67,7 +67,7 @@ pub struct VerifyReport {
     pub is_new: bool,
     /// True if the database opens as it stands. If not, a finding says why, and what to do.
     pub opens: bool,
-    /// What is wrong, or looks so.
+    /// The problems that were found.
     pub findings: Vec<Finding>,
 }
 
@@ -77,14 +77,14 @@ impl VerifyReport {
         self.opens && self.severity() <= Some(Severity::Trace)
     }
 
-    /// What the worst finding means; none if there are none.
+    /// Returns the severity of the worst finding; none if there are none.
     pub fn severity(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 }
 
-/// Reads everything on the disks and checks it: each page's checksum, version and identity, the page table, the map of
-/// space, and every tree's structure. Changes nothing. Nobody else may have the database open.
+/// Reads everything on the disks and checks it: each page's checksum, version and identity, the page table, the map
+/// of space, and every tree's structure. Changes nothing. The database must not be open elsewhere.
 ///
 /// `progress` is called with the pages read and, as far as it is known, the pages to read.
 ///

@@ -1,4 +1,4 @@
-//! The version store: what keys held before recent commits, for snapshots that are older than those.
+//! The MVCC version store: what keys held before recent commits, for snapshots that are older than those.
 //!
 //! In memory only. A version is (CSN, the value before it). A snapshot reads, of each key, the first version after it;
 //! so a version is needed while some snapshot in use lies between the key's version before and its own CSN, or may
@@ -11,13 +11,13 @@
 //! the end. They are kept at least until all earlier commits are patched, because these are durable only together.
 //!
 //! Where changes are made at once ([`immediate`](super::immediate)), a key has a version before its transaction has a
-//! CSN: it is [`PENDING`], newer than every snapshot, and gets its CSN when the transaction does. If that is undone, it
-//! gets one all the same. The change was in the tree for a moment, and who has seen it there needs the version; it is
-//! no conflict for others, for the key is what it was.
+//! CSN: it is [`PENDING`], newer than every snapshot, and gets its CSN when the transaction does. If the change is
+//! undone, the version gets a CSN all the same. The change was in the tree for a moment, and a reader that has seen
+//! it there needs the version; it is no conflict for others, for the key is what it was.
 //!
-//! Those that commit forget, some dozens at a time.
+//! Garbage collection: commits forget versions that no snapshot needs, some dozens at a time.
 //!
-//! When the versions exceed their limit, the oldest snapshots that need some are ended: who reads at one of them fails
+//! When the versions exceed their limit, the oldest snapshots that need some are ended: a reader at one of them fails
 //! with [`Error::SnapshotTooOld`].
 
 use std::{
@@ -40,27 +40,27 @@ use crate::{
     },
 };
 
-/// What a key held, if it was there.
+/// The value that a key held, if it was there.
 pub(super) type Before = Option<Arc<[u8]>>;
 /// Each changed key's versions.
 type ByKey = BTreeMap<Key, History>;
 /// The CSN of a version whose transaction has none yet.
 pub(super) const PENDING: Csn = Csn(u64::MAX - 1);
 
-/// What a commit changed of a key.
+/// A change of a key by a commit.
 struct Version {
     csn: Csn,
-    /// Its transaction has taken it back.
+    /// True if its transaction has taken it back.
     undone: bool,
-    /// What was there before.
+    /// The value that was there before.
     before: Before,
     did: Did,
-    /// What it takes, about.
+    /// Bytes of memory that it takes, about.
     bytes: usize,
 }
 
 impl Version {
-    /// What is left of one that is forgotten.
+    /// The placeholder of a version that is forgotten.
     const NONE: Version = Version { csn: Csn(0), undone: true, before: None, did: Did::Changed, bytes: 0 };
 }
 
@@ -99,8 +99,8 @@ impl History {
             return None;
         }
         let mut version = self.remove(at);
-        // Whoever asks what was done since an older snapshot is told of it still. The one before needs its own
-        // operations no more: all commits up to this one are patched.
+        // A query for the changes since an older snapshot must still find this one, so the version before takes it
+        // over. That needs its own operations no more: all commits up to this one are patched.
         if let Some(previous) = at.checked_sub(1).and_then(|at| self.get_mut(at)).filter(|_| !version.undone)
             && (matches!(version.did, Did::Changed) || previous.undone)
         {
@@ -124,15 +124,15 @@ impl DerefMut for History {
     }
 }
 
-/// What a commit did to a key.
+/// The kind of a commit's change to a key.
 enum Did {
-    /// Something that may have seen what was there.
+    /// A change that may have seen what was there.
     Changed,
-    /// Operations that did not. They are kept if commits before it were not patched yet.
+    /// Blind operations, which have not seen it. They are kept if commits before it were not patched yet.
     Operated(Option<Arc<Calls>>),
 }
 
-/// What others have done to a key since a snapshot.
+/// The changes of others to a key since a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     Nothing,
@@ -150,7 +150,7 @@ pub(super) type ChangedKey = (TreeRef, Key);
 #[derive(Default)]
 pub(super) struct Versions {
     keys: Mutex<ByKey>,
-    /// How many keys there are, to pass by a tree without any.
+    /// Number of keys, to pass by a tree without any.
     len: AtomicUsize,
 }
 
@@ -203,7 +203,8 @@ impl Versions {
         let before = first.before.clone().ok_or_else(absent)?;
         let mut values = vec![calls.apply(&before)?];
         for version in &*later {
-            // Who saw the value would have waited for this commit.
+            // A transaction that saw the value would have waited for this commit, so later versions are of
+            // operations.
             let Did::Operated(Some(calls)) = &version.did else { return Err(absent()) };
             values.push(calls.apply(&values[values.len() - 1])?);
         }
@@ -269,7 +270,7 @@ impl Versions {
         Ok((calls.apply(there)?, bytes))
     }
 
-    /// What commits after `snapshot` have done to a key.
+    /// Returns the kind of changes that commits after `snapshot` have made to a key.
     pub fn since(&self, key: &[u8], snapshot: Csn) -> Since {
         if self.len.load(Ordering::Acquire) == 0 {
             return Since::Nothing;
@@ -284,7 +285,7 @@ impl Versions {
         }
     }
 
-    /// Whether a commit after `snapshot` has changed a key.
+    /// True if a commit after `snapshot` has changed a key.
     pub fn changed_since(&self, key: &[u8], snapshot: Csn) -> bool {
         self.len.load(Ordering::Acquire) > 0
             && self
@@ -294,8 +295,8 @@ impl Versions {
                 .is_some_and(|versions| since(versions, snapshot).next().is_some())
     }
 
-    /// The newest commit that changed `key`; none if its version is forgotten, and so every snapshot taken from now on
-    /// includes it.
+    /// Returns the newest commit that changed `key`; none if its version is forgotten, and so every snapshot taken
+    /// from now on includes it.
     pub fn newest(&self, key: &[u8]) -> Option<Csn> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
@@ -306,8 +307,8 @@ impl Versions {
             .map(|version| version.csn)
     }
 
-    /// What `key` held at `snapshot`, if a commit before `end` has changed it since. Look at the tree first, here
-    /// after.
+    /// Returns the value that `key` held at `snapshot`, if a commit before `end` has changed it since. The caller
+    /// must look at the tree first, here after.
     pub fn before(&self, key: &[u8], snapshot: Csn, end: Csn) -> Option<Before> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
@@ -315,7 +316,8 @@ impl Versions {
         self.keys.lock().get(KeyBytes::of(key)).and_then(|versions| at(versions, snapshot, end))
     }
 
-    /// The keys within bounds that commits before `end` have changed since `snapshot`, each with what it held then.
+    /// Returns the keys within bounds that commits before `end` have changed since `snapshot`, each with what it held
+    /// then.
     pub fn changed(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -379,13 +381,13 @@ fn push(entry: Entry<'_, Key, History>, csn: Csn, before: Option<&[u8]>, did: Di
     bytes
 }
 
-/// What a version takes, about.
+/// Returns the bytes of memory that a version takes, about.
 fn version_bytes(key: &[u8], before: Option<&[u8]>) -> usize {
     const OVERHEAD_BYTES: usize = 160;
     key.len() + before.map_or(0, <[u8]>::len) + OVERHEAD_BYTES
 }
 
-/// The versions of commits after a snapshot.
+/// Returns the versions of commits after a snapshot.
 fn since(versions: &[Version], snapshot: Csn) -> impl Iterator<Item = &Version> {
     let first_after = versions.partition_point(|version| version.csn <= snapshot);
     versions[first_after..].iter().filter(|version| !version.undone && version.csn < PENDING)
@@ -404,19 +406,19 @@ struct Outdated {
 }
 
 impl Outdated {
-    /// Where it is found, and which it is there.
+    /// Returns the tree, key and commit that it is found by.
     fn place(&self) -> (usize, &Key, Csn) {
         (self.tree.address(), &self.key, self.csn)
     }
 }
 
-/// So many versions are forgotten together: looked for in the order of their keys, and under one mutex those of a tree,
-/// they take less than one after another.
+/// Number of versions that are forgotten together: looked for in the order of their keys, and under one mutex those
+/// of a tree, they take less time than one after another.
 const AT_ONCE: usize = 64;
-/// Versions that take so much are not kept until there are as many.
+/// Bytes of versions from which on commits forget some even if there are fewer of them.
 const MANY_BYTES: usize = 256 << 10;
 
-/// Which commits are patched, which snapshots are in use, and so which versions are needed.
+/// The commits that are patched and the snapshots in use, which decide the versions that are needed.
 pub(super) struct Timeline {
     /// Every CSN up to this one is patched.
     watermark: AtomicU64,
@@ -430,9 +432,9 @@ pub(super) struct Timeline {
     outdated: Line<Mutex<VecDeque<Outdated>>>,
     /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
     replaced: Mutex<Vec<(Csn, Vec<TreeRef>)>>,
-    /// How many of them there are.
+    /// Number of the commits in `replaced`.
     replaced_len: AtomicUsize,
-    /// What all versions take.
+    /// Bytes of memory that all versions take.
     bytes: AtomicUsize,
     bytes_max: usize,
 }
@@ -445,7 +447,7 @@ struct Snapshot {
     needed: Vec<Outdated>,
 }
 
-/// How often who waits for a patch looks before it sleeps: for some ten microseconds.
+/// Number of times that a thread looks for a patch before it sleeps: for some ten microseconds.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 256 };
 
 impl Timeline {
@@ -465,7 +467,7 @@ impl Timeline {
         }
     }
 
-    /// Begins with this commit and all before it patched, before anybody can ask.
+    /// Begins with this commit and all before it patched, before any transaction can ask.
     pub fn begin_at(&self, csn: Csn) {
         self.watermark.store(csn.0, Ordering::Release);
     }
@@ -474,7 +476,7 @@ impl Timeline {
         Csn(self.watermark.load(Ordering::Acquire))
     }
 
-    /// What all versions take, in bytes.
+    /// Returns the bytes that all versions take.
     pub fn version_bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -501,7 +503,8 @@ impl Timeline {
         self.watermark.fetch_max(csn.0, Ordering::AcqRel);
     }
 
-    /// Wakes those who wait for a commit that will never be patched: `check` of [`Timeline::wait_for`] fails by now.
+    /// Wakes all threads that wait for a commit that will never be patched: `check` of [`Timeline::wait_for`] fails
+    /// by now.
     pub fn failed(&self) {
         drop(self.patched.lock());
         self.advanced.notify_all();
@@ -526,7 +529,7 @@ impl Timeline {
 
     /// Takes the newest snapshot, or the one that `choose` says, into use.
     pub fn take_snapshot(&self, choose: impl FnOnce() -> Csn) -> Csn {
-        // Chosen under the mutex: whoever prunes sees it, or looks at versions that are not after it.
+        // Chosen under the mutex: pruning sees it, or looks at versions that are not after it.
         let mut snapshots = self.snapshots.lock();
         let snapshot = choose();
         snapshots.entry(snapshot).or_default().users += 1;
@@ -568,7 +571,7 @@ impl Timeline {
         self.replaced_len.store(replaced.len(), Ordering::Release);
     }
 
-    /// Lets go of the states from before commits that no snapshot is older than, nor will be: `settled` is the oldest
+    /// Forgets the states from before commits that no snapshot is older than, nor will be: `settled` is the oldest
     /// that can still be taken.
     fn forget_replaced(&self, settled: Csn) {
         let mut ended = Vec::new();
@@ -601,7 +604,7 @@ impl Timeline {
             || self.outdated.try_lock().map_or(0, |outdated| self.forget_of(outdated, AT_ONCE, settled));
         while forget_some() == AT_ONCE {}
         while self.version_bytes() > self.bytes_max {
-            // Whoever is at it is waited for: no snapshot is to end for what needs none.
+            // A thread that is forgetting versions is waited for: no snapshot is to end for versions that none needs.
             if self.forget_of(self.outdated.lock(), AT_ONCE, settled) > 0 {
                 continue;
             }
@@ -610,7 +613,7 @@ impl Timeline {
             else {
                 return;
             };
-            // Before its versions go: who reads afterwards is told.
+            // Before its versions go: a later read at the snapshot fails.
             self.ended.fetch_max(oldest.0 + 1, Ordering::AcqRel);
             let needed = std::mem::take(&mut state.needed);
             drop(snapshots);
@@ -619,7 +622,7 @@ impl Timeline {
     }
 
     /// Forgets some versions that no snapshot needs, after a commit that has added so many: more than that, since
-    /// others may have found somebody at it, but none before it is worth it.
+    /// commits pass by while another thread is at it. Forgets none until there are enough to be worth it.
     pub fn forget_after(&self, changed: usize, settled: impl FnOnce() -> Csn) {
         let Some(outdated) = self.outdated.try_lock() else { return };
         if outdated.len() >= AT_ONCE || self.version_bytes() > MANY_BYTES {
@@ -627,7 +630,7 @@ impl Timeline {
         }
     }
 
-    /// Looks at the first versions, and returns at how many.
+    /// Looks at the first `count` versions, forgets those that no snapshot needs, and returns how many it looked at.
     fn forget_of(
         &self,
         mut outdated: MutexGuard<'_, VecDeque<Outdated>>,
@@ -655,7 +658,7 @@ impl Timeline {
         looked_at
     }
 
-    /// Whether there is more to prune than what commits forget by the way.
+    /// True if there is more to prune than what commits forget by the way.
     pub fn has_much(&self) -> bool {
         self.replaced_len.load(Ordering::Acquire) > 0 || self.version_bytes() > self.bytes_max / 8
     }

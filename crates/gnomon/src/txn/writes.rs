@@ -21,26 +21,26 @@ use crate::{
     sync::Arc,
 };
 
-/// A transaction that deletes may put so many bytes besides and still be one that gives space back.
+/// Bytes that a transaction that deletes may put besides, and still be one that gives space back.
 const PUT_BESIDES_BYTES_MAX: usize = 16 << 10;
-/// So many entries may be put for each tree that is dropped.
+/// Number of entries that may be put for each tree that is dropped.
 const NOTES_MAX: usize = 4;
 
-/// What a transaction writes.
+/// The write set of a transaction.
 #[derive(Default)]
 pub(super) struct WriteSet {
     trees: BTreeMap<TreeId, TreeWrites>,
-    /// What was replaced, in the order of the writes; none without savepoints.
+    /// The entries that were replaced, in the order of the writes; none without savepoints.
     replaced: Option<Vec<Replaced>>,
-    /// What was put and deleted so far, replaced or not, in bytes.
+    /// Bytes of memory of all writes so far, replaced or not.
     bytes: usize,
-    /// Whether anything was deleted or dropped so far, taken back or not.
+    /// True if anything was deleted or dropped so far, taken back or not.
     frees: bool,
-    /// Whether operations keep their claims when they become one.
+    /// True if operations keep their claims when they become one.
     keeps_claims: bool,
 }
 
-/// What a transaction makes of a key.
+/// The change of a key by a transaction.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     Put(Box<[u8]>),
@@ -49,7 +49,7 @@ pub(super) enum Write {
     Apply(Calls),
 }
 
-/// What becomes of a key.
+/// A change of a key, with the key's place.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub write: Write,
@@ -95,12 +95,12 @@ impl Calls {
         self.calls.push(call);
     }
 
-    /// Whether they leave the length of the value as it is.
+    /// True if they leave the length of the value as it is.
     pub fn keep_length(&self) -> bool {
         self.calls.iter().all(|call| call.operation.operation.length(&call.args) == Length::Same)
     }
 
-    /// What they make of a value.
+    /// Returns the value that they make of `value`.
     pub fn apply(&self, value: &[u8]) -> Result<Vec<u8>> {
         let mut value = Cow::Borrowed(value);
         for BoundCall { operation, args } in &self.calls {
@@ -115,7 +115,7 @@ impl Calls {
 }
 
 impl BoundCall {
-    /// What it takes in memory, about, in bytes.
+    /// Returns the bytes that it takes in memory, about.
     fn bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 32;
         self.args.len() + OVERHEAD_BYTES
@@ -131,7 +131,7 @@ impl Write {
         matches!(self, Write::Delete)
     }
 
-    /// How long the value is at most that it makes; none if it deletes the key.
+    /// Returns the largest length of the value that it makes; none if it deletes the key.
     pub fn value_bytes(&self) -> Option<usize> {
         match self {
             Write::Put(value) => Some(value.len()),
@@ -140,12 +140,12 @@ impl Write {
         }
     }
 
-    /// Whether it leaves the length of the value as it is.
+    /// True if it leaves the length of the value as it is.
     pub fn keeps_length(&self) -> bool {
         matches!(self, Write::Apply(calls) if calls.keep_length())
     }
 
-    /// The value that it makes of what is there.
+    /// Returns the value that it makes of what is there.
     pub fn value<'a>(&'a self, there: Option<&[u8]>) -> Result<Option<Cow<'a, [u8]>>> {
         match self {
             Write::Put(value) => Ok(Some(Cow::Borrowed(value))),
@@ -156,7 +156,7 @@ impl Write {
         }
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns the bytes that it takes in memory.
     fn bytes(&self) -> usize {
         match self {
             Write::Put(value) => value.len(),
@@ -166,7 +166,7 @@ impl Write {
     }
 }
 
-/// Operations are on keys that are there, and their locks keep them so.
+/// Returns the error of operations whose key is gone. Their locks keep keys there, so it is not to be expected.
 pub(super) fn absent() -> Error {
     Error::Operation("its key is gone".into())
 }
@@ -175,44 +175,44 @@ pub(super) fn absent() -> Error {
 pub(super) type Delta<'a> = BTreeMap<&'a [u8], &'a Write>;
 
 enum Replaced {
-    /// What the write set said of a key.
+    /// The change of a key that was in the write set.
     Key(TreeId, Key, Option<Written>),
-    /// What it said of a tree.
+    /// The writes to a tree that were in the write set.
     Tree(TreeId, Option<TreeWrites>),
 }
 
-/// What it writes of one tree.
+/// The writes of a transaction to one tree.
 #[derive(Default)]
 pub(super) struct TreeWrites {
-    /// What becomes of each key.
+    /// The change of each key.
     pub keys: BTreeMap<Key, Written>,
     /// The tree is new with this transaction.
     pub created: bool,
-    /// How it is made, if it is new.
+    /// Its options, if it is new.
     pub options: TreeOptions,
     /// The tree ends with this transaction.
     pub dropped: bool,
     /// Where the tree is, if this transaction made it and it was begun on private pages.
     pub made: Option<Tree>,
-    /// What was put and deleted so far, replaced or not, in bytes.
+    /// Bytes of memory of its writes so far, replaced or not.
     pub bytes: usize,
     /// The tree, if that is known ([`WriteSet::know`]).
     pub state: Option<TreeRef>,
 }
 
 impl TreeWrites {
-    /// What becomes of each key, in their order.
+    /// Returns the change of each key, in their order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (&[u8], &Write)> {
         self.keys.iter().map(|(key, written)| (&**key, &written.write))
     }
 
-    /// The tree, which is number `id`.
+    /// Returns the state of the tree, which is number `id`.
     pub fn state(&self, inner: &Inner, id: TreeId) -> Result<TreeRef> {
         self.state.clone().map_or_else(|| inner.tree(id), Ok)
     }
 }
 
-/// What a write takes in memory, about, in bytes.
+/// Returns the bytes that a write takes in memory, about.
 fn bytes_of(key: &[u8], write: &Write) -> usize {
     const OVERHEAD_BYTES: usize = 128;
     key.len() + write.bytes() + OVERHEAD_BYTES
@@ -223,8 +223,8 @@ impl WriteSet {
         self.trees.values().all(|tree| tree.keys.is_empty() && tree.created == tree.dropped)
     }
 
-    /// Whether it deletes keys or trees, and puts next to nothing. To change an indexed column deletes one key and puts
-    /// two; to drop a table puts what the catalog notes.
+    /// True if it deletes keys or trees, and puts next to nothing. To change an indexed column deletes one key and
+    /// puts two; to drop a table puts what the catalog notes.
     pub fn gives_space_back(&self) -> bool {
         if !self.frees {
             return false;
@@ -267,7 +267,8 @@ impl WriteSet {
         }
     }
 
-    /// A point to which [`WriteSet::go_back`] goes back. What is replaced is remembered from the first one on.
+    /// Returns a point to which [`WriteSet::go_back`] goes back. What is replaced is remembered from the first one
+    /// on.
     pub fn mark(&mut self) -> usize {
         self.replaced.get_or_insert_default().len()
     }
@@ -286,7 +287,7 @@ impl WriteSet {
                         Some(before) => writes.keys.insert(key, before),
                         None => writes.keys.remove(&key),
                     };
-                    // Whoever holds no lock on a tree any more has nothing to write to it.
+                    // Without a lock on the tree any more, the transaction has nothing to write to it.
                     if writes.keys.is_empty() && !writes.created && !writes.dropped {
                         self.trees.remove(&tree);
                     }
@@ -318,7 +319,7 @@ impl WriteSet {
         self.trees.into_iter()
     }
 
-    /// The keys that operations are applied to.
+    /// Returns the keys that operations are applied to.
     pub fn keys_with_calls(&self) -> impl Iterator<Item = (TreeId, &[u8])> {
         self.trees.iter().flat_map(|(tree, writes)| {
             let with_calls = writes.entries().filter(|(_, write)| matches!(write, Write::Apply(_)));
@@ -326,28 +327,28 @@ impl WriteSet {
         })
     }
 
-    /// What it says of a key.
+    /// Returns its change of a key.
     pub fn get(&self, tree: TreeId, key: &[u8]) -> Option<&Write> {
         self.written(tree, key).map(|written| &written.write)
     }
 
-    /// What it says of a key, and where that is.
+    /// Returns its change of a key, and where the key is.
     pub fn written(&self, tree: TreeId, key: &[u8]) -> Option<&Written> {
         self.trees.get(&tree)?.keys.get(KeyBytes::of(key))
     }
 
-    /// What it takes in memory, at most, in bytes.
+    /// Returns the bytes that it takes in memory, at most.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The bytes of all keys and values that it changes, and of the keys that it deletes.
+    /// Returns the bytes of all keys and values that it changes, and of the keys that it deletes.
     pub fn changed_bytes(&self) -> usize {
         let entries = self.trees.values().flat_map(TreeWrites::entries);
         entries.map(|(key, write)| key.len() + write.value_bytes().unwrap_or(0)).sum()
     }
 
-    /// Has the trees that the transaction uses not be looked up again.
+    /// Notes the trees that the transaction uses, so that they are not looked up again.
     pub fn know(&mut self, used: &[Used]) {
         for Used { id, state, .. } in used {
             if let Some(writes) = self.trees.get_mut(id) {
@@ -365,7 +366,7 @@ impl WriteSet {
         self.write(tree, key, Written { write: Write::of(value), place });
     }
 
-    /// Has operations keep their claims from now on, which are asked again when they have their place in an order.
+    /// Makes operations keep their claims from now on, which are asked again when they have their place in an order.
     pub fn keep_claims(&mut self) {
         self.keeps_claims = true;
     }
@@ -401,7 +402,7 @@ impl WriteSet {
         self.write(tree, key, Written { write: Write::Apply(calls), place });
     }
 
-    /// A checksum of the keys that it changes and of those that it deletes, whatever it makes of them.
+    /// Returns a checksum of the keys that it changes and of those that it deletes, whatever it makes of them.
     pub fn keys_digest(&self) -> u32 {
         let mut digest = 0;
         for (tree, writes) in
@@ -417,14 +418,14 @@ impl WriteSet {
         digest
     }
 
-    /// How many keys it writes.
+    /// Returns the number of keys that it writes.
     pub fn keys(&self) -> usize {
         self.trees.values().map(|tree| tree.keys.len()).sum()
     }
 
     /// Puts, in the place of operations on the keys of a tree, what they make of what `there` finds under each key.
-    /// From now on, and whatever is gone back to: nobody else changes these keys any more. These values may have
-    /// `bytes_max` bytes together.
+    /// That holds after going back to a savepoint too: no other transaction changes these keys any more. These values
+    /// may have `bytes_max` bytes together.
     ///
     /// # Errors
     /// [`Error::TransactionTooLarge`] if they have more; what was put by then is as good as the operations.
@@ -471,9 +472,9 @@ impl WriteSet {
         }
     }
 
-    /// What is written of a tree, in the order in which it came about: first what was written before the first of
-    /// `marks`, which are in their order, then what was between each two of them, then the rest. Each with the values
-    /// that held at its end.
+    /// Returns the writes to a tree, in the order in which they came about: first those before the first of `marks`,
+    /// which are in their order, then those between each two of them, then the rest. Each with the values that held
+    /// at its end.
     pub fn deltas(&self, tree: TreeId, marks: &[usize]) -> Vec<Delta<'_>> {
         let Some(writes) = self.trees.get(&tree) else { return vec![Delta::new(); marks.len() + 1] };
         let log = self.replaced.as_deref().unwrap_or_default();
@@ -507,7 +508,7 @@ impl WriteSet {
         deltas
     }
 
-    /// Takes out what is written of a tree's keys, and has `marks` stay what they are.
+    /// Takes out the writes to a tree's keys, and moves `marks` to where the same entries are.
     pub fn take_out<'m>(&mut self, tree: TreeId, marks: impl Iterator<Item = &'m mut usize>) {
         if let Some(writes) = self.trees.get_mut(&tree) {
             writes.keys.clear();
@@ -539,7 +540,7 @@ impl WriteSet {
         }
     }
 
-    /// The first (or last) write within bounds.
+    /// Returns the first (or last) write within bounds.
     pub fn edge(
         &self,
         tree: TreeId,

@@ -21,7 +21,7 @@ pub(super) const HEADER_BYTES: usize = 40;
 const LENGTH_BYTES: usize = 4;
 const MAGIC: [u8; 4] = *b"GnL\x01";
 
-/// What a block says of itself.
+/// The header of a block, with the block's position and length.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     /// Its own position.
@@ -82,7 +82,7 @@ impl Block {
         bytes[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Whether all of it is as it was written.
+    /// True if the whole block is as it was written.
     pub fn is_whole(&self) -> bool {
         let (mut count, mut end) = (0, HEADER_BYTES);
         for (at, payload) in self.records() {

@@ -5,21 +5,21 @@
 //! a file. A write or a sync that fails ends the log for good: what it did is not known, and asking again would not
 //! tell ([`disk`](crate::disk)).
 //!
-//! Positions ([`Lsn`]) count the bytes of the log without the headers of its files ([`segment`]). What one force writes
-//! is a *block* ([`block`]); it begins at a sector, may reach over several segments, and is never written to again, so
-//! a torn write damages nothing that was acknowledged. While a block is written the next one gathers; where that begins
+//! Positions ([`Lsn`]) count the bytes of the log without the headers of its files ([`segment`]). A force writes one
+//! *block* ([`block`]); it begins at a sector, may reach over several segments, and is never written to again, so a
+//! torn write damages nothing that was acknowledged. While a block is written the next one gathers; where that begins
 //! is known, so that an append can tell its position at once.
 //!
-//! Whoever forces and finds nobody writing leads: it writes all that has gathered as one block, on its own thread.
-//! Those who come meanwhile wait, for that block if it has what they need and otherwise for the next, which one of them
-//! then leads.
+//! A thread that forces while no block is being written leads: it writes all that has gathered as one block (group
+//! commit). Threads that force meanwhile wait, for that block if it has what they need and otherwise for the next,
+//! which one of them then leads.
 //!
 //! When a log is opened, blocks count from the tail on for as long as each is whole, says that it is where it is, and
-//! is not of an older epoch than the one before it. That one cannot have been written after it: it is left from before
-//! the end of the log was damaged there. As a block is written when the one before it is durable, only the last one may
-//! be in nothing but the system's cache, or not even be about to leave that after a failed sync. It is written once
-//! more before anybody sees its records. And a whole block behind one that is not whole, and of no older epoch than the
-//! one before that, shows that the log was damaged there ([`Error::Corrupt`]).
+//! is not of an older epoch than the one before it. That one cannot have been written after it: it is left from
+//! before the end of the log was damaged there. As a block is written when the one before it is durable, only the
+//! last one may be in nothing but the system's cache, or not even be about to leave that after a failed sync. It is
+//! written once more before its records are read. And a whole block behind one that is not whole, and of no older
+//! epoch than the one before that, shows that the log was damaged there ([`Error::Corrupt`]).
 //!
 //! A segment that was entered is known to be there by the note in the one before it, and the owner tells how far the log
 //! reached when it last noted that ([`LogOptions::reaches`]): a log that ends before either is damaged.
@@ -47,7 +47,7 @@ use segment::Segments;
 /// Buffers up to this size are used again.
 const BUFFER_BYTES_KEPT_MAX: usize = 4 << 20;
 
-/// Which log, and how it is stored.
+/// The identity of a log, and its storage.
 #[derive(Clone)]
 pub(crate) struct LogOptions {
     /// Its files are `<name>.<slot>`.
@@ -70,11 +70,11 @@ pub(crate) struct Record<'a> {
     pub upto: Lsn,
     /// The run that wrote it.
     pub epoch: u32,
-    /// What was appended.
+    /// The bytes that were appended.
     pub payload: &'a [u8],
 }
 
-/// What was written to a log since it was opened.
+/// Counts of writes to a log since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogCounts {
     /// Blocks, each with its syncs.
@@ -83,7 +83,7 @@ pub(crate) struct LogCounts {
     pub bytes: u64,
 }
 
-/// What tests break, to see that they notice.
+/// Bugs that tests plant, to see that they notice them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlantedBug {
     /// A force returns before the sync.
@@ -96,7 +96,7 @@ pub(crate) enum PlantedBug {
     EntryOfAnyRun,
     /// The last block is not written again when the log is opened.
     LastBlockTrusted,
-    /// Nobody is woken to write the next block.
+    /// No thread is woken to write the next block.
     LeaderNotWoken,
     /// A damaged block is taken for the end of the log, whatever is behind it.
     DamageUnseen,
@@ -112,7 +112,7 @@ pub(crate) struct Log {
     state: Mutex<State>,
     /// Where the end of a block is waited for, by the parity of its number.
     written: [Condvar; 2],
-    /// The block that was read last: who takes back a transaction reads a block's records in turn.
+    /// The block that was read last: an undo of a transaction reads a block's records in turn.
     last_read: Mutex<Option<Arc<Block>>>,
     planted: Option<PlantedBug>,
 }
@@ -125,7 +125,7 @@ struct State {
     start: u64,
     /// For the block after it.
     unused: Vec<u8>,
-    /// How many blocks were begun to be written: the number of the last of them.
+    /// Number of blocks whose writing has begun: the number of the last of them.
     begun: usize,
     leading: bool,
     failed: Option<Error>,
@@ -140,7 +140,7 @@ impl State {
     }
 }
 
-/// Whoever leads and panics leaves others waiting: they are told instead.
+/// Fails the log if its leader panics, so that waiting threads get an error.
 struct FailOnPanic<'a>(&'a Log);
 
 impl Drop for FailOnPanic<'_> {
@@ -337,8 +337,8 @@ impl Log {
         );
     }
 
-    /// Tells those who wait how the writing of a block ended: up to where the log is durable, and how many bytes that
-    /// took. The buffer is for another block.
+    /// Ends the writing of a block and wakes the threads that wait for it. `written` is the position up to which the
+    /// log is durable then, and the number of bytes written. The buffer is for another block.
     fn end_lead(&self, written: Result<(u64, u64)>, mut buffer: Vec<u8>) {
         let mut state = self.state.lock();
         state.leading = false;
@@ -404,7 +404,7 @@ impl Log {
         self.segments.ensure(end.next_multiple_of(SECTOR_BYTES as u64).saturating_add(bytes))
     }
 
-    /// How much of the log is in memory alone, about.
+    /// Returns the bytes of the log that are not durable yet, about.
     pub fn unforced_bytes(&self) -> u64 {
         let state = self.state.lock();
         state.end() - state.forced
@@ -416,7 +416,7 @@ impl Log {
         state.end() - state.tail
     }
 
-    /// What was written since the log was opened.
+    /// Returns the counts of writes since the log was opened.
     pub fn counts(&self) -> LogCounts {
         self.state.lock().counts
     }

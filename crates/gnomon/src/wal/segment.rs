@@ -62,7 +62,7 @@ pub(super) struct Segments {
     name: String,
     database: u64,
     file_bytes: u64,
-    /// Whoever makes or removes files holds it.
+    /// Held by the thread that makes or removes files.
     changing: Mutex<()>,
     state: Mutex<State>,
     planted: Option<PlantedBug>,
@@ -77,14 +77,14 @@ struct State {
     blocks: VecDeque<u64>,
     /// There are to be files up to this position.
     ensured: u64,
-    /// How many segments were needed at the same time lately.
+    /// Number of segments that were needed at the same time lately.
     lately: u64,
 }
 
 struct Segment {
     slot: u32,
     file: Arc<dyn File>,
-    /// What its header says; none if that is not durable.
+    /// The entry in its header; none if that is not durable.
     entry: Option<Entry>,
     /// True if the header says that the next segment was entered.
     was_left: bool,
@@ -107,18 +107,18 @@ struct Piece {
     offset: u64,
     /// In the block.
     part: Range<usize>,
-    /// What the segment's header must say if the block enters the segment.
+    /// The entry that the segment's header must have, if the block enters the segment.
     entry: Option<Entry>,
 }
 
 impl State {
-    /// The segment in which reading must begin for whoever wants everything from a position on, and where in the log.
+    /// Returns the segment in which a read of everything from a position on must begin, and its entry.
     fn begin(&self, tail: u64) -> Option<(u64, Entry)> {
         let entries = self.live.iter().rev().map(|(number, segment)| (*number, segment.entry));
         entries.filter_map(|(number, entry)| Some((number, entry?))).find(|(_, entry)| entry.first <= tail)
     }
 
-    /// How many segments there are to be from the first live one on, for the log up to a position.
+    /// Returns the number of segments that there are to be from the first live one on, for the log up to a position.
     fn needed(&self, upto: u64, capacity: u64) -> u64 {
         let (Some((low, _)), Some((high, _))) = (self.live.first_key_value(), self.live.last_key_value())
         else {
@@ -175,7 +175,7 @@ impl Segments {
         }
     }
 
-    /// A new log's first segment. What is left of a log of that name is removed.
+    /// Makes a new log's first segment. Removes the files that are left of a log of that name.
     pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Segments> {
         let epoch = how.epoch;
         let segments = Segments::new(disk, how, None);
@@ -491,8 +491,8 @@ impl Segments {
         }
     }
 
-    /// Has the segments used again that nobody needs who wants everything from a position on. Of files that are spare
-    /// after that, those are removed that are more than twice what was needed lately.
+    /// Makes segments spare that are not needed to read everything from a position on. Then removes spare files while
+    /// there are more than twice as many files as segments were needed lately.
     pub fn recycle(&self, tail: u64) -> Result<()> {
         let _alone = self.changing.lock();
         let mut state = self.state.lock();
@@ -539,7 +539,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes a spare file. The caller holds `changing`, or nobody else has the log yet.
+    /// Makes a spare file. The caller holds `changing`, or no other thread has the log yet.
     fn make(&self) -> Result<()> {
         let state = self.state.lock();
         let taken: BTreeSet<u32> =
@@ -617,7 +617,8 @@ impl Segments {
         header
     }
 
-    /// What a segment's header says; none if there is none, or a damaged one.
+    /// Reads a segment's header: its number, its entry, and true if the next segment was entered. None if there is no
+    /// header, or a damaged one.
     fn read_header(&self, segment: &Segment) -> Result<Option<(u64, Entry, bool)>> {
         let mut header = [0; SECTOR_BYTES];
         segment.file.read_at(0, &mut header)?;

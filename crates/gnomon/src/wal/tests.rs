@@ -439,7 +439,7 @@ fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
         for image in image.crash_images(2) {
             model.clone().reopen(&image, planted)?;
         }
-        // Who looks for damage does not take them for a sign of it.
+        // An opening that looks for damage does not take them for a sign of it.
         model.clone().reopen(&image.crash_image_synced(), None)?;
     }
     Ok(())

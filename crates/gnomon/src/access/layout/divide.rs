@@ -51,7 +51,7 @@ pub(in crate::access) fn split_inner(
     cut_in_two(left, right, cells.level(), all, cut)
 }
 
-/// What became of two neighbours.
+/// The outcome of balancing two neighbours.
 #[derive(Debug)]
 pub(in crate::access) enum Balanced {
     /// The left one holds all; the right one has left the parent and is to be freed.
@@ -125,8 +125,8 @@ fn middle(shape: Shape, cells: &[Cow<'_, [u8]>], level: u8) -> usize {
     cells.len()
 }
 
-/// What separates the cells before `cut` from the others: in leaves the shortest prefix of the right key that is
-/// greater than the left key, in inner nodes the separator of the right child.
+/// Returns the key that separates the cells before `cut` from the others: in leaves the shortest prefix of the right
+/// key that is greater than the left key, in inner nodes the separator of the right child.
 fn separator_at(cells: &[Cow<'_, [u8]>], cut: usize, level: u8) -> Result<Vec<u8>, Flaw> {
     let (Some(left), Some(right)) = (cut.checked_sub(1).and_then(|last| cells.get(last)), cells.get(cut))
     else {

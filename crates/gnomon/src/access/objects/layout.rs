@@ -31,9 +31,9 @@
 //! 1000 of them is what the experiments of the literature have. A subobject is found by walking over the lengths before
 //! it, 56 of them on average in such a page; in pages of many KiB with tiny subobjects that is what a read costs.
 //!
-//! The bytes are not trusted. Every access checks what it relies on and answers with a [`Flaw`]; that the header's
-//! slots ascend is left to those who rely on it. A wrong order makes a search end at the wrong page, which knows
-//! that it is.
+//! The bytes are not trusted. Every access checks what it relies on and answers with a [`Flaw`]. That the header's
+//! slots ascend is left to the code that relies on it: a wrong order makes a search end at the wrong page, which
+//! shows that it is wrong.
 
 use std::ops::Range;
 
@@ -55,10 +55,10 @@ const FIRST_AT: usize = 8;
 const COUNT_AT: usize = 12;
 const END_AT: usize = 16;
 const DATA_HEADER_BYTES: usize = 20;
-/// The longest that a cell's length is, in bytes.
+/// Most bytes that the length of a cell takes.
 const PREFIX_BYTES_MAX: usize = 3;
 
-/// What the cells of a data page have for themselves, in bytes.
+/// Bytes of a data page that its cells share.
 pub(super) const fn space_bytes(size: PageSize) -> usize {
     size.body_bytes() - DATA_HEADER_BYTES
 }
@@ -76,7 +76,7 @@ const fn prefix_bytes(value_bytes: usize) -> usize {
     }
 }
 
-/// What a subobject takes of its page, in bytes.
+/// Bytes that a subobject takes of its page.
 pub(super) fn cell_bytes(value: Option<&[u8]>) -> usize {
     value.map_or(1, |value| prefix_bytes(value.len()) + value.len())
 }
@@ -91,7 +91,7 @@ const _: () = {
     }
 };
 
-/// What is wrong with a page. The caller adds which page it is.
+/// A defect of a page. The caller adds the page's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     Kind,
@@ -172,11 +172,11 @@ fn get_entry(bytes: &[u8; PAIR_BYTES]) -> Entry {
 pub(super) struct Directory<'a> {
     /// The size of the data pages.
     pub(super) data: PageSize,
-    /// How many own subobjects there are, with the removed ones.
+    /// Number of own subobjects, with the removed ones.
     pub(super) own: u32,
     entries: &'a [[u8; PAIR_BYTES]],
     foreign: &'a [[u8; PAIR_BYTES]],
-    /// How many entries or references it has room for.
+    /// Number of entries or references that it has room for.
     room: usize,
 }
 
@@ -211,7 +211,7 @@ impl<'a> Directory<'a> {
         })
     }
 
-    /// Which data page has a slot, if there is such a slot.
+    /// Returns the index of the data page that has a slot, if there is such a slot.
     pub(super) fn covering(self, slot: u32) -> Option<usize> {
         (slot < self.own)
             .then(|| self.entries.partition_point(|entry| get_entry(entry).first <= slot).saturating_sub(1))
@@ -254,7 +254,7 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Whether a header of this shape has room for so many data pages and references.
+/// True if a header of this shape has room for so many data pages and references.
 pub(super) fn fits_header(shape: ObjectShape, pages: usize, foreign: usize) -> bool {
     pages.saturating_add(foreign) <= (shape.header.body_bytes() - HEADER_BYTES) / PAIR_BYTES
 }
@@ -373,7 +373,7 @@ impl<'a> Cells<'a> {
         if at == self.end { Ok(values) } else { Err(Flaw::Cell) }
     }
 
-    /// Whether the page has exactly these slots, as it says.
+    /// Checks that the slots that the page says it has are exactly these.
     pub(super) fn check_slots(self, slots: Range<u32>) -> Result<(), Flaw> {
         if slots.start == self.first && slots.end - slots.start == self.slots {
             Ok(())
@@ -387,7 +387,7 @@ impl<'a> Cells<'a> {
         self.end..self.end
     }
 
-    /// Whether there is room for a value in the place of the cell with this range.
+    /// True if there is room for a value in the place of the cell with this range.
     pub(super) fn has_room(self, range: &Range<usize>, value: Option<&[u8]>) -> bool {
         self.end - range.len() + cell_bytes(value) <= self.body.len()
     }

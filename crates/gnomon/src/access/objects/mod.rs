@@ -21,23 +21,24 @@
 //! that is the case whenever the page is not full. One that is full is cut in two where that makes them most equal, or
 //! around the value if it leaves no room for others.
 //!
-//! # Who excludes whom
+//! # Exclusion
 //!
-//! Callers exclude each other, by locks of their own on the object or on its pages: nobody may change a page that an
-//! operation has read until it ends. A [`Header`] is an image of the header's page, and is good for as long as its
-//! holder keeps that from being changed otherwise than by new subobjects.
+//! Callers exclude each other, by locks of their own on the object or on its pages: while an operation runs, no other
+//! caller may change a page that it has read. A [`Header`] is an image of the header's page, and is good for as long
+//! as its holder keeps that from being changed otherwise than by new subobjects.
 //!
 //! Pages are latched one at a time, with one exception: an operation that changes several pages latches the header,
-//! then the data page, then new pages, so that it fails before it changes the first or not at all. It has latched that
-//! data page alone before, and seen that it is one of the object. So if the pages that `P` gives out are locked as they
-//! are asked for, the data page's lock is held by then, and nobody waits for a lock behind a latch. Nor do latches make
-//! a deadlock: who waits for one while holding another holds the header of the object, or pages that nobody else knows.
+//! then the data page, then new pages, so that it fails before it changes the first or not at all. It has latched
+//! that data page alone before, and seen that it is one of the object. So if the pages that `P` gives out are locked
+//! as they are asked for, the data page's lock is held by then, and no thread waits for a lock while it holds a
+//! latch. Nor do latches make a deadlock: a thread that waits for one while it holds another holds the header of the
+//! object, or pages that no other thread knows.
 //!
 //! # Not done
 //!
-//! Pages are not merged when subobjects shrink or are removed. No space is kept for what a transaction may have to put
-//! back: a subobject that has shrunk may find its old room taken, and outgrow its page when its change is taken back.
-//! Who does that has to leave room in the header ([`Header::room`]).
+//! Pages are not merged when subobjects shrink or are removed. No space is kept for what a transaction may have to
+//! put back: a subobject that has shrunk may find its old room taken, and outgrow its page when its change is taken
+//! back. A caller that takes changes back has to leave room in the header ([`Header::room`]).
 
 mod layout;
 #[cfg(test)]
@@ -55,7 +56,7 @@ use layout::{
     value_bytes_max, write_data, write_header,
 };
 
-/// So many pages more an object has at most when a subobject outgrows its page.
+/// Pages that an object gets at most when a subobject outgrows its page.
 pub const SPLIT_PAGES: usize = 2;
 
 /// The sizes of an object's pages.
@@ -114,7 +115,7 @@ impl Header {
         ObjectShape { header: self.page.size(), data: self.directory().data }
     }
 
-    /// How many own subobjects have been made, removed ones included: the next one's slot.
+    /// Number of own subobjects that have been made, removed ones included: the next one's slot.
     pub fn own(&self) -> u32 {
         self.directory().own
     }

@@ -1,4 +1,4 @@
-//! What happened on a simulated disk, for golden tests and for the messages of failed ones.
+//! Events of a simulated disk, for golden tests and for the messages of failed ones.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use std::fmt;
 pub struct Event {
     /// Its place in the order of events, from 0.
     pub number: u64,
-    /// What was called.
+    /// Kind of the call.
     pub kind: EventKind,
     /// The file's name; of a renamed one the one before.
     pub file: String,
-    /// Where it began, or the new length of a truncation (bytes).
+    /// Start of the call's range, or the new length of a truncation (bytes).
     pub offset: u64,
-    /// How far it went; for an allocation the length asked for (bytes).
+    /// Length of the range; for an allocation the length asked for (bytes).
     pub len: u64,
     /// How it turned out.
     pub outcome: Outcome,

@@ -15,9 +15,9 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 pub(super) struct SimFile {
     /// The last name that it was given.
     pub name: String,
-    /// What the process reads.
+    /// Contents that the process reads.
     pub current: SparseBytes,
-    /// What survives a crash for certain.
+    /// Contents that survive a crash for certain.
     durable: SparseBytes,
     /// The changes since the last sync, in their order.
     unsynced: Vec<Change>,
@@ -25,7 +25,7 @@ pub(super) struct SimFile {
     pub reserved: BTreeSet<u64>,
 }
 
-/// What a call did to whole sectors, and the length that it left. As a disk is written from a cache, each sector
+/// Whole sectors that a call changed, and the length that it left. As a disk is written from a cache, each sector
 /// that reaches it contains every earlier change of the same sector.
 struct Change {
     sectors: Vec<Sectors>,
@@ -38,7 +38,7 @@ enum Sectors {
     Zero { offset: u64, count: u64 },
 }
 
-/// What of the unsynced changes survives.
+/// The unsynced changes that survive a crash.
 #[derive(Clone, Copy)]
 pub(super) enum Keep {
     Nothing,

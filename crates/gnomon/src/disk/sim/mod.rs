@@ -46,7 +46,7 @@ use std::{
 
 /// The length that no file exceeds, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 30;
-/// How many of the latest events are remembered without [`SimDisk::record_all`].
+/// Number of the latest events that are remembered without [`SimDisk::record_all`].
 const HISTORY_EVENTS: usize = 32;
 
 /// A simulated disk. Clones are the same disk, so that a test keeps one while the engine has another.
@@ -86,31 +86,31 @@ struct State {
     names: BTreeMap<String, FileId>,
     /// The names that survive a crash for certain. Where the two differ, a change is in flight or has failed.
     durable_names: BTreeMap<String, FileId>,
-    /// How many bytes the files may reserve together.
+    /// Bytes that the files may reserve together.
     capacity_bytes: Option<u64>,
     plan: Plan,
     crashed: bool,
     events: u64,
     history: VecDeque<Event>,
     history_events_max: usize,
-    /// Which of its parts are there; empty if it is one disk.
+    /// For each part, true if it is there; empty if it is one disk.
     parts: Vec<bool>,
-    /// Whether a database on its parts is mirrored.
+    /// True if a database on its parts is mirrored.
     mirrored: bool,
 }
 
-/// What will go wrong.
+/// The faults that are planned.
 #[derive(Default)]
 struct Plan {
     crash_at: Option<u64>,
     fail_events: BTreeSet<u64>,
-    /// How many more calls of each kind succeed before one fails.
+    /// Number of calls of each kind that still succeed before one fails.
     writes_before_failure: Option<u64>,
     syncs_before_failure: Option<u64>,
-    /// At which event which part goes.
+    /// The event at which a part is removed, and that part.
     remove_part: Option<(u64, usize)>,
     reads_before_failure: Option<u64>,
-    /// So many reads fail from that one on.
+    /// Number of reads that fail, from that one on.
     reads_failing: u64,
 }
 
@@ -161,7 +161,7 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)), hold: None }
     }
 
-    /// A handle that nobody else has: [`Error::InUse`] while another such handle, a clone of it, or a file opened
+    /// Returns an exclusive handle: [`Error::InUse`] while another such handle, a clone of it, or a file opened
     /// through one lives. Shows that the engine lets go of everything when it is closed.
     pub fn open_exclusive(&self) -> Result<SimDisk> {
         let mut state = self.state.lock();
@@ -174,7 +174,7 @@ impl SimDisk {
         Ok(SimDisk { state: self.state.clone(), hold: Some(hold) })
     }
 
-    /// How many events there were; the number of the next one.
+    /// Returns the number of events so far, which is that of the next one.
     pub fn events(&self) -> u64 {
         self.state.lock().events
     }
@@ -189,7 +189,7 @@ impl SimDisk {
         self.state.lock().crashed = true;
     }
 
-    /// Whether the machine has stopped.
+    /// True if the machine has stopped.
     pub fn has_crashed(&self) -> bool {
         self.state.lock().crashed
     }
@@ -226,7 +226,7 @@ impl SimDisk {
         state.capacity_bytes = bytes.map(|bytes| state.used_bytes() + bytes);
     }
 
-    /// How many bytes the files reserve (in blocks of 4 KiB).
+    /// Returns the bytes that the files reserve (in blocks of 4 KiB).
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().used_bytes()
     }
@@ -259,18 +259,18 @@ impl SimDisk {
         None
     }
 
-    /// What a crash at this moment leaves if nothing unsynced survives.
+    /// Returns the disk that a crash at this moment leaves if nothing unsynced survives.
     pub fn crash_image_synced(&self) -> SimDisk {
         self.image(0, Keep::Nothing)
     }
 
-    /// What a crash at this moment leaves if everything unsynced survives.
+    /// Returns the disk that a crash at this moment leaves if everything unsynced survives.
     pub fn crash_image_everything(&self) -> SimDisk {
         self.image(0, Keep::Everything)
     }
 
-    /// Something that a crash at this moment may leave. Images are new disks with no faults planned, endless space
-    /// and event numbers from 0, and seeds of their own.
+    /// Returns a disk that a crash at this moment may leave. Images are new disks with no faults planned, endless
+    /// space and event numbers from 0, and seeds of their own.
     pub fn crash_image(&self, seed: u64) -> SimDisk {
         let mut rng = Rng::from_seed(seed);
         // Some images lack nearly nothing, some nearly everything.
@@ -349,7 +349,7 @@ impl State {
         self.names.values().map(|id| self.files[id.0].reserved.len() as u64 * BLOCK_BYTES as u64).sum()
     }
 
-    /// Whether the disk has room for the blocks of a range that the file has not reserved yet.
+    /// True if the disk has room for the blocks of a range that the file has not reserved yet.
     fn has_room(&self, id: FileId, offset: u64, len: u64) -> bool {
         let Some(capacity) = self.capacity_bytes else { return true };
         self.used_bytes() + self.files[id.0].unreserved_bytes(offset, len) <= capacity

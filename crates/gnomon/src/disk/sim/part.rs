@@ -29,32 +29,32 @@ impl SimDisk {
         disk
     }
 
-    /// Whether a database on its parts is mirrored.
+    /// True if a database on its parts is mirrored.
     pub fn is_mirrored(&self) -> bool {
         self.state.lock().mirrored
     }
 
-    /// Has a part fail every call from now on, and not be opened again. Images have all parts.
+    /// Removes a part: every call of it fails from now on, and it cannot be opened again. Images have all parts.
     pub fn remove_part(&self, number: usize) {
         self.state.lock().parts[number] = false;
     }
 
-    /// Has a part be removed at an event.
+    /// Removes a part at an event.
     pub fn remove_part_at(&self, event: u64, number: usize) {
         self.state.lock().plan.remove_part = Some((event, number));
     }
 
-    /// How many parts it has; none if it is one disk.
+    /// Returns the number of parts; 0 if it is one disk.
     pub fn parts(&self) -> usize {
         self.state.lock().parts.len()
     }
 
-    /// Whether a part is there.
+    /// True if a part is there.
     pub fn has_part(&self, number: usize) -> bool {
         self.state.lock().parts[number]
     }
 
-    /// Whether a part was removed.
+    /// True if a part was removed.
     pub fn lacks_parts(&self) -> bool {
         self.state.lock().parts.contains(&false)
     }

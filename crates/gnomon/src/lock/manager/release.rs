@@ -1,4 +1,4 @@
-//! How locks are released: one by one, back to a mark, and all of them at the end.
+//! Release of locks: one by one, back to a mark, and all of them at the end.
 
 use std::collections::HashSet;
 
@@ -6,8 +6,8 @@ use super::{Acquired, Before, LockOwner, Mark, RELEASED, WEAK, shard_index};
 use crate::lock::{LockName, Mode, TableId, deadlock::wake, shard::Wake, weak::Space};
 
 impl LockOwner {
-    /// Keeps a lock that it holds as it is now until everything is released, whatever marks say that were made before:
-    /// the change that it covers is older than they are.
+    /// Keeps a lock that it holds as it is now until everything is released, also when the owner goes back to an
+    /// earlier mark: the change that the lock covers is older than the marks.
     pub fn keep(&mut self, name: LockName<'_>) {
         self.leave_lists_with(&name);
         let hash = name.hash();
@@ -22,7 +22,7 @@ impl LockOwner {
         }
     }
 
-    /// Releases the locks of which `which` says so, whatever their modes: another lock covers them.
+    /// Releases the locks for which `which` is true, whatever their modes: another lock covers them.
     pub fn release_where(&mut self, which: impl Fn(LockName<'_>) -> bool) {
         self.leave_lists();
         let mut covered = HashSet::new();
@@ -203,7 +203,7 @@ impl LockOwner {
         }
     }
 
-    /// Takes one lock back to what it was at a mark, whatever was asked of it since; what was taken of others since then stays.
+    /// Takes one lock back to its state at a mark, whatever was asked of it since. Other locks taken since then stay.
     pub fn take_back(&mut self, name: LockName<'_>, since: Mark) {
         self.leave_lists_with(&name);
         let (hash, mut woken) = (name.hash(), Vec::new());

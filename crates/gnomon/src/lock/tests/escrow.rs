@@ -6,7 +6,7 @@ use crate::{env::Rng, lock::escrow::*};
 const OWNERS: usize = 4;
 const QUANTITY: u32 = 7;
 
-/// What an owner did so far: its changes, each with its bounds, the net after it, and whether it was refused.
+/// The actions of an owner so far: its changes, each with its bounds, the net after it, and whether it was refused.
 #[derive(Clone, Debug, Default)]
 struct Deeds(Vec<(Claim, i128, bool)>);
 
@@ -21,7 +21,7 @@ impl Deeds {
         std::iter::once(0).chain(granted.map(|(_, net, _)| *net)).collect()
     }
 
-    /// Whether what it was told is true where others have made the value what it is.
+    /// True if its answers hold at the value that others have made.
     fn holds_at(&self, others: i128) -> bool {
         self.0
             .iter()
@@ -29,7 +29,7 @@ impl Deeds {
     }
 }
 
-/// What others may have made of the value.
+/// The values that others may have made.
 fn values_without(value: i128, deeds: &[Deeds], without: usize) -> Vec<i128> {
     let others = deeds.iter().enumerate().filter(|(owner, _)| *owner != without);
     others.fold(vec![value], |values, (_, deeds)| {
@@ -158,7 +158,7 @@ fn claims_wait_are_decided_when_others_end_and_take_their_turn() {
     let shown = manager.snapshot();
     assert_eq!(shown.iter().filter(|lock| lock.waiting_since.is_some()).count(), 2);
     assert_eq!(shown.iter().find(|lock| !lock.pending.is_empty()).unwrap().pending[0].low, -8);
-    // Who holds something already does not wait behind others: they may be waiting for him.
+    // An owner that holds something already does not wait behind others: they may be waiting for it.
     assert!(t[0].claim(row, &take(1), false).unwrap());
     t[0].owner.release_committed();
     assert!(matches!(t[1].poll(), Some(Ok(()))) && t[1].refused == Some(0));

@@ -79,7 +79,7 @@ struct Model {
     queues: Vec<Vec<Request>>,
     /// Requests that were granted, in their order, while their owners doze.
     asleep: Vec<Request>,
-    /// What each owner held at its mark.
+    /// The locks that each owner held at its mark.
     marks: [Vec<(usize, Mode)>; OWNERS],
 }
 
@@ -101,7 +101,7 @@ impl Model {
         self.held.extend(mode.map(|mode| (owner, lock, mode)));
     }
 
-    /// Whom a request would wait for behind these earlier ones.
+    /// Returns the owners that a request would wait for behind these earlier ones.
     fn in_the_way(&self, request: &Request, earlier: &[Request]) -> BTreeSet<usize> {
         let modes = Model::modes(request.lock);
         let holders = self.held.iter().filter(|&&(owner, lock, mode)| {
@@ -114,7 +114,7 @@ impl Model {
         holders.map(|h| h.0).chain(waiters.map(|e| e.owner)).collect()
     }
 
-    /// Whether a new request takes the lock before those who have it and doze: puts them back to the head of the queue.
+    /// True if a new request takes the lock before holders that doze: puts these back to the head of the queue.
     fn overtakes(&mut self, request: &Request) -> bool {
         let modes = Model::modes(request.lock);
         let stands: BTreeSet<usize> = self.in_the_way(request, &[]);
@@ -164,7 +164,7 @@ impl Model {
         }
     }
 
-    /// Who notices now that he got something.
+    /// Wakes the granted owners that do not doze, and returns them.
     fn wake(&mut self, dozes: &[bool; OWNERS]) -> BTreeSet<usize> {
         let woken = self.asleep.extract_if(.., |request| !dozes[request.owner]);
         woken.map(|request| request.owner).collect()
@@ -189,7 +189,7 @@ impl Model {
         self.queues.iter().flat_map(|q| q.iter().enumerate().map(|(at, r)| (r, self.in_the_way(r, &q[..at]))))
     }
 
-    /// Everybody whom `from` waits for, however indirectly.
+    /// Returns all owners that `from` waits for, however indirectly.
     fn reachable(&self, from: usize) -> BTreeSet<usize> {
         let edges: Vec<(usize, BTreeSet<usize>)> = self.waiting().map(|(r, way)| (r.owner, way)).collect();
         let mut reached = BTreeSet::new();

@@ -22,7 +22,7 @@ const CHOICES: [(LockName<'static>, usize); 5] = [
     (LockName::whole(PASSES, 1), 3),
 ];
 
-/// What everybody holds, as its owners say: noted after the grant and struck out before the release.
+/// The locks that all owners hold, as they say: noted after the grant and struck out before the release.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<(TxnId, LockName<'static>, Mode)>>);
 
@@ -85,7 +85,7 @@ fn random_transactions(fault: Option<Planted>) {
             })
         })
         .collect();
-    // Nobody is shown twice, whatever moves meanwhile.
+    // No owner is shown twice, whatever moves meanwhile.
     let held: Vec<_> =
         manager.snapshot().into_iter().filter(|lock| lock.waiting_since.is_none()).map(holder).collect();
     assert_eq!(held.iter().collect::<HashSet<_>>().len(), held.len(), "{held:?}");
@@ -147,7 +147,7 @@ fn shuttle_an_interrupt_is_never_missed() {
     });
 }
 
-/// Nor when the sleeper was granted the lock, and is overtaken by somebody who keeps it.
+/// Nor when the sleeper was granted the lock, and is overtaken by an owner that keeps it.
 #[test]
 fn shuttle_an_interrupt_is_not_missed_by_one_who_is_overtaken() {
     check_random("interrupt and overtaking", SEEDS, || {
@@ -180,7 +180,7 @@ fn shuttle_an_interrupt_is_not_missed_by_one_who_is_overtaken() {
     });
 }
 
-/// Whether some seed finds the fault, and finds it each time.
+/// True if some seed finds the fault, and finds it each time.
 fn is_caught(fault: Planted) -> bool {
     let run = Arc::new(move || random_transactions(Some(fault)));
     let Some((seed, _)) = find_failing_seed(0..SEEDS, run.clone()) else { return false };

@@ -36,7 +36,7 @@ struct World {
     pool: Pool,
     /// The number in each page, as it was last written.
     disk: Mutex<BTreeMap<PoolKey, u64>>,
-    /// How often each shared page was changed, and who is changing it.
+    /// For each shared page, the number of its changes, and true while a thread is changing it.
     changes: Vec<(AtomicU32, AtomicBool)>,
 }
 
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// Adds one to a page, which nobody else can have latched in another frame meanwhile.
+    /// Adds one to a page, which no other thread can have latched in another frame meanwhile.
     fn change(&self, index: u64) {
         let (count, busy) = &self.changes[index as usize];
         let mut latch = loop {
@@ -195,7 +195,7 @@ fn shuttle_a_load_that_fails_leaves_the_page_to_others() {
                         thread::yield_now();
                         if own == 0 { Err(Error::Closed) } else { Ok(None) }
                     });
-                    // Whoever finds another's frame gets no image, and no second frame stays.
+                    // A thread that finds another's frame gets no image, and no second frame stays.
                     if let Ok(Some(pin)) = result {
                         assert!(pin.read().is_none());
                     }

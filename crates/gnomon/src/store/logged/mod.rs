@@ -138,10 +138,10 @@ impl Strategy {
 /// The files of the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogShape {
-    /// Over how many files the log of pages is spread, by page number: they are written and replayed in parallel. At
-    /// most 16.
+    /// Number of files over which the log of pages is spread, by page number: they are written and replayed in
+    /// parallel. At most 16.
     pub redo_files: usize,
-    /// Whether undo records stand in the (first file of the) log of pages, instead of a log of their own.
+    /// True if undo records stand in the (first file of the) log of pages, instead of a log of their own.
     pub shared: bool,
     /// The size of a segment of a log in bytes, a multiple of 4096.
     pub segment_bytes: u64,
@@ -153,7 +153,7 @@ impl Default for LogShape {
     }
 }
 
-/// What level 1 keeps in a store.
+/// The kinds of data that level 1 keeps in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Trees of keys.
@@ -162,7 +162,7 @@ pub enum Contents {
     Objects = 2,
 }
 
-/// What takes back what a subtransaction did, in the eyes of level 1.
+/// The undo of a subtransaction, as level 1 sees it.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo<'a> {
     /// Nothing needs to: there is one level only, or others cannot see it.
@@ -185,7 +185,7 @@ pub(crate) enum PlantedBug {
     EosEarly,
     /// A compensation leaves no record of what it undid.
     CompensationUnrecorded,
-    /// What an incomplete subtransaction did is written to a page's place.
+    /// Changes of an incomplete subtransaction are written to a page's place.
     Stolen,
     /// The beginning of the log is given up before the pages that it has are in their places for certain.
     PlacesUnsynced,
@@ -209,7 +209,7 @@ pub struct LoggedStore {
     clock: Arc<dyn Clock>,
     pool: Pool,
     state: Mutex<State>,
-    /// Whether it was closed. Held shared while a subtransaction or a transaction ends.
+    /// True if it was closed. Held shared while a subtransaction or a transaction ends.
     closed: RwLock<bool>,
     /// Writing pages to their places; held over I/O.
     placing: Mutex<()>,
@@ -228,12 +228,12 @@ pub struct LoggedStore {
     pub(crate) planted: Option<PlantedBug>,
 }
 
-/// What a store keeps to.
+/// Limits for the dirty pages, the log and the spheres of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Changed pages may take so many bytes before some are written to their places.
+    /// Bytes that changed pages may take before some are written to their places.
     pub dirty_bytes_max: usize,
-    /// The log of pages may have so many bytes, about, before its beginning is given up.
+    /// Bytes that the log of pages may have, about, before its beginning is given up.
     pub log_bytes_max: u64,
     /// A sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,
@@ -250,7 +250,7 @@ struct Counters {
     changed_bytes: AtomicU64,
 }
 
-/// What was written since the store was opened.
+/// Counts of writes since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedActivity {
     /// Forces of the log of pages, and bytes written by them. With several files, of all together.
@@ -333,17 +333,17 @@ struct UnitStart {
     csn: Csn,
 }
 
-/// What the store knows of a transaction that has ended subtransactions.
+/// The state of a transaction that has ended subtransactions.
 #[derive(Default)]
 struct TxnState {
     /// Its first undo record.
     first_undo: Option<Lsn>,
-    /// Subtransactions that have ended and are in no unit.
+    /// Number of subtransactions that have ended and are in no unit.
     unwritten: usize,
-    /// Those that are, with the unit, as long as that is needed.
+    /// Those that are in a unit, with the unit, as long as that is needed.
     written: Vec<(u64, SubtxnId)>,
     last_unit: u64,
-    /// Whether it has ended, and how.
+    /// Set when it has ended: its CSN if it committed, none if it was undone.
     ended: Option<Option<Csn>>,
 }
 
@@ -356,7 +356,7 @@ impl TxnState {
 }
 
 impl State {
-    /// Whether a page is in use.
+    /// True if a page is in use.
     fn has_page(&self, page: u64) -> bool {
         self.space.is_taken(page) && !self.spheres.has_freed(page)
     }
@@ -368,7 +368,7 @@ impl LoggedStore {
         PageId(self.state.lock().space.units_of(space::MAP_SIZE))
     }
 
-    /// Whether nothing was ever written to it.
+    /// True if nothing was ever written to it.
     pub fn is_new(&self) -> bool {
         self.state.lock().next_unit == 1
     }
@@ -397,7 +397,7 @@ impl LoggedStore {
         self.strategy == Strategy::TwoLevel
     }
 
-    /// Has it make mistakes that tests must catch.
+    /// Plants a bug that tests must catch.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn plant(&mut self, bug: Option<PlantedBug>) {
         self.planted = bug;
@@ -419,7 +419,7 @@ impl LoggedStore {
         (FILE.into(), page.0 + PAGES_AT / self.unit.bytes() as u64)
     }
 
-    /// Whether it was opened to be looked at.
+    /// True if it was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -429,7 +429,7 @@ impl LoggedStore {
         self.state.lock().space.all_in_use().map(PageId).collect()
     }
 
-    /// How many physical pages a page of this size has.
+    /// Returns the number of physical pages that a page of this size has.
     pub fn units_of(&self, size: PageSize) -> u64 {
         self.state.lock().space.units_of(size)
     }
@@ -441,8 +441,8 @@ impl LoggedStore {
         Ok(self.commit_in(&mut self.state.lock(), txn))
     }
 
-    /// Takes a CSN for what a transaction that goes on has taken back. It is in the log when a later commit is, so that
-    /// nobody builds on the keys before.
+    /// Takes a CSN for the changes that a running transaction has taken back. It is in the log when a later commit
+    /// is, so that no transaction builds on the keys before.
     pub fn order_undone(&self, txn: TxnId) -> Result<Csn> {
         let _open = self.stay_open()?;
         Ok(self.order_in(&mut self.state.lock(), txn, false))
@@ -488,12 +488,12 @@ impl LoggedStore {
         self.forget_ended(&mut state);
     }
 
-    /// Whether a sphere has become so large that it should be written ([`LoggedStore::write_large_spheres`]).
+    /// True if a sphere has become so large that it should be written ([`LoggedStore::write_large_spheres`]).
     pub fn has_large_sphere(&self) -> bool {
         self.state.lock().spheres.largest().is_some_and(|(_, pages)| pages > self.limits.sphere_pages_max)
     }
 
-    /// What an undo record says.
+    /// Reads an undo record of a loser.
     ///
     /// # Errors
     /// Of reading the log.
@@ -509,12 +509,12 @@ impl LoggedStore {
         }
     }
 
-    /// What was waited for locks on pages.
+    /// Returns the waits for locks on pages.
     pub fn page_waits(&self) -> LevelWaits {
         self.page_waits.read()
     }
 
-    /// What was written since the store was opened.
+    /// Returns the counts of writes since the store was opened.
     pub fn activity(&self) -> LoggedActivity {
         let redo = self.redo.iter().map(Log::counts);
         let (redo_forces, redo_bytes) =
@@ -539,7 +539,7 @@ impl LoggedStore {
         self.counters.changed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How much of it is in use.
+    /// Returns how much of it is in use.
     pub fn stats(&self) -> StoreStats {
         let unit = self.unit.bytes() as u64;
         let (units, in_use) = {
@@ -576,18 +576,18 @@ impl LoggedStore {
         }
     }
 
-    /// How long the log of pages is, in bytes: what a warmstart would read.
+    /// Returns the length of the log of pages in bytes, which a warmstart would read.
     pub fn log_bytes(&self) -> u64 {
         self.redo.iter().map(Log::live_bytes).sum()
     }
 
-    /// How far the logs are durable.
+    /// Returns the positions up to which the logs are durable.
     fn reaches(&self) -> Reaches {
         let ops = self.ops.as_ref().map_or(Lsn(0), Log::forced);
         Reaches { ops, redo: self.redo.iter().map(Log::forced).collect() }
     }
 
-    /// What the page at a place says of itself. A place has the page whenever it was written.
+    /// Returns the identity that the page at a place has. It does not depend on when the page was written.
     fn identity_of(&self, page: u64) -> Identity {
         Identity { database: self.database, level: 0, logical: page, batch: 0, early: false }
     }
@@ -681,7 +681,7 @@ impl LoggedStore {
 impl PageRead for LoggedStore {
     type ReadGuard = ReadLatch;
 
-    /// Reads a page under a latch, whoever has locked it.
+    /// Reads a page under a latch, whichever transaction has locked it.
     fn read(&self, id: PageId) -> Result<ReadLatch> {
         self.check()?;
         if let Some(latch) = self.pool.read(PoolKey { level: 0, index: id.0 }) {

@@ -5,7 +5,7 @@
 //! Then each file writes those that it has to their places. A unit that is not whole, and all that came after it in
 //! the same run, never was: it ends the log, or in later runs the part of it that an earlier one wrote.
 //!
-//! Nothing is given up by it: whoever crashes before the log has gone on reads the same again.
+//! Nothing is given up by it: after a crash before the log has gone on, the next opening reads the same again.
 
 use std::{
     cmp::Reverse,
@@ -38,11 +38,11 @@ use crate::{
 pub struct Opening {
     /// Make the store if there is none, with this identity.
     pub create: Option<u64>,
-    /// Whether it is only looked at, by those who use it: the disk must be one that may be written.
+    /// True if its users only read it. The disk must be one that may be written all the same.
     pub read_only: bool,
     /// The size of the smallest page of a new store, up to 4 KiB.
     pub unit: PageSize,
-    /// What level 1 keeps in it: a store of something else is refused.
+    /// The kind of data that level 1 keeps in it: a store of something else is refused.
     pub contents: Contents,
     /// The strategy of a new store.
     pub strategy: Strategy,
@@ -50,9 +50,9 @@ pub struct Opening {
     pub logs: LogShape,
     /// The size of the pool in bytes.
     pub pool_bytes: usize,
-    /// What it keeps to.
+    /// Limits for its dirty pages, log and spheres.
     pub limits: Limits,
-    /// The table of page locks in the lock manager of those who use the store; its modes are those of keys.
+    /// The table of page locks in the lock manager of the level that uses the store; its modes are those of keys.
     pub page_locks: TableId,
     /// Measures how long locks are waited for.
     pub clock: Arc<dyn Clock>,
@@ -67,7 +67,7 @@ pub struct Loser {
     pub undo: Vec<(SubtxnId, Lsn)>,
 }
 
-/// What the files of the log of pages say.
+/// The contents of the files of the log of pages.
 #[derive(Default)]
 struct Scan {
     parts: Vec<Part>,
@@ -86,12 +86,12 @@ struct Part {
     pages: Vec<(u64, PageSize)>,
 }
 
-/// What the log of operations says.
+/// The contents of the log of operations.
 #[derive(Default)]
 struct Operations {
     /// In the order of the log.
     undo: BTreeMap<TxnId, Vec<(SubtxnId, Lsn)>>,
-    /// What was compensated, by which subtransaction.
+    /// Each compensated subtransaction, with the one that compensates it.
     compensations: Vec<(SubtxnId, SubtxnId)>,
     ended: HashSet<TxnId>,
     committed: Csn,
@@ -129,7 +129,7 @@ struct Newest {
     lsn: Lsn,
 }
 
-/// What the whole units of the log come to.
+/// The state that the whole units of the log lead to.
 #[derive(Default)]
 struct Redo {
     newest: HashMap<u64, Newest>,
@@ -157,7 +157,7 @@ fn redo_name(file: usize) -> String {
 const OPS_NAME: &str = "ops";
 
 impl LoggedStore {
-    /// Whether a disk has such a store, whole or damaged.
+    /// Returns true if a disk has such a store, whole or damaged.
     pub fn is_on(disk: &dyn Disk) -> Result<bool> {
         Ok(open_file(disk)?.is_some())
     }
@@ -523,7 +523,7 @@ fn read_maps(file: &dyn File, root: &Root) -> Result<(Space, Maps)> {
     Ok((space, maps))
 }
 
-/// What the units come to, in their order.
+/// Puts units together, in their order. Returns the state that they lead to, and the maps that no unit has.
 fn put_together(
     first: u64,
     units: &[Vec<(usize, &Part)>],
@@ -579,7 +579,7 @@ fn put_together(
     Ok((done, maps))
 }
 
-/// The transactions that have not ended, and what the store has to know of them.
+/// Returns the losers, and the store's state of the transactions whose end is not in the log.
 fn losers(operations: &Operations, done: &Redo) -> (Vec<Loser>, HashMap<TxnId, TxnState>) {
     let is_written = |subtxn: &SubtxnId| done.written.contains(subtxn) || operations.written.contains(subtxn);
     let compensated: HashSet<SubtxnId> =

@@ -19,7 +19,7 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// So many bytes of pages are written to their places at a time, about.
+/// Bytes of pages that are written to their places at a time, about.
 const PLACED_AT_A_TIME_BYTES: usize = 256 << 10;
 
 impl LoggedStore {
@@ -157,8 +157,8 @@ impl LoggedStore {
         Ok(())
     }
 
-    /// Has no unit before `before` be needed, and gives up as much of the logs as nobody needs then. What is needed
-    /// longer than that, an undo record of a running transaction, stays.
+    /// Writes pages to their places until no unit before `before` is needed, and gives up the part of the logs that
+    /// is not needed then. A part that is needed longer, such as an undo record of a running transaction, stays.
     pub(super) fn give_up_log(&self, before: u64) -> Result<()> {
         // Undo records of what was undone are needed until that is in the log.
         let undone: BTreeSet<_> = {
@@ -182,8 +182,8 @@ impl LoggedStore {
         self.advance(before).map_err(|error| self.poison(&error))
     }
 
-    /// Has the log know the map of pages in use, which it tells of in pieces otherwise. Returns the first unit that it
-    /// does not know of.
+    /// Writes the map of pages in use to the log, which tells of it in pieces otherwise. Returns the first unit that
+    /// the map does not know of.
     fn log_maps(&self) -> Result<u64> {
         let bytes = self.state.lock().space.changed_count() as u64 * MAP_SIZE.bytes() as u64;
         // From what is spare, if there is no more room: that is how a full disk gets some back.
@@ -302,8 +302,8 @@ impl State {
     }
 }
 
-/// So much room the logs have beyond what is known to be written to them: for small subtransactions, and for those that
-/// compensate others.
+/// Bytes of room that the logs have beyond what is known to be written to them: for small subtransactions, and for
+/// those that compensate others.
 pub(super) const LOG_SPARE_BYTES: u64 = 256 << 10;
-/// What of it maps leave to compensations.
+/// Bytes of it that maps leave to compensations.
 const LOG_KEPT_FOR_UNDO_BYTES: u64 = LOG_SPARE_BYTES / 2;

@@ -1,4 +1,4 @@
-//! What stands in the logs of a logged store. Both levels use one format, so that both can share one physical log.
+//! Records in the logs of a logged store. Both levels use one format, so that both can share one physical log.
 //!
 //! Level 0: a *unit* is what is written to the log together: one persistence sphere, or several. A log of several files
 //! has a part of it in each file that has pages of it. A unit ends with an EOS flag by definition: it is there when all
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, PartialEq)]
 pub(super) enum Record<'a> {
     Unit(UnitPart<'a>),
-    /// What takes an operation back, as level 1 writes it.
+    /// The undo of an operation, as level 1 writes it.
     Undo {
         txn: TxnId,
         subtxn: SubtxnId,

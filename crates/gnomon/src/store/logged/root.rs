@@ -26,7 +26,7 @@ const SLOT_BYTES: u64 = 4096;
 pub(super) const PAGES_AT: u64 = 2 * SLOT_BYTES;
 const TAILS_AT: usize = 80;
 const REACHES_AT: usize = TAILS_AT + LOG_FILES_MAX * 8;
-/// So many files the log of pages has at most.
+/// Number of files that the log of pages has at most.
 pub const LOG_FILES_MAX: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) struct Root {
     pub end: u64,
 }
 
-/// How far the logs reached.
+/// The positions up to which the logs were durable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reaches {
     pub ops: Lsn,

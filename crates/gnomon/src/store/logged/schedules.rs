@@ -69,7 +69,7 @@ fn add(
 ) -> Result<()> {
     let access = store.access(subtxn, owner, WaitOptions::default());
     for id in pages {
-        // First shared, as who looks before he changes: conversions meet.
+        // First shared, as a transaction does that reads before it changes: conversions meet.
         access.read(*id)?;
         let mut page = access.write(*id)?;
         let value = number_at(&page, number) + by;
@@ -173,7 +173,7 @@ impl World {
                 return Ok(());
             }
         }
-        // In one step, so that the list is right whenever somebody looks.
+        // In one step, so that the list is right whenever a thread looks.
         let csn = {
             let mut committed = self.committed.lock();
             let csn = match whole {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use crate::page::{Page, PageKind, PageSize};
 
-/// So many units share a map.
+/// Number of units that share a map.
 pub(super) const CHUNK_UNITS: u64 = 1 << 14;
 /// The size of a map.
 pub(super) const MAP_SIZE: PageSize = PageSize::DEFAULT;
@@ -39,7 +39,7 @@ pub(super) struct Space {
     changed: BTreeSet<u64>,
     /// Where looking for free units begins.
     hint: u64,
-    /// How many units are taken.
+    /// Number of units that are taken.
     in_use: u64,
 }
 
@@ -88,12 +88,12 @@ impl Space {
         self.end
     }
 
-    /// How many units are in use.
+    /// Returns the number of units in use.
     pub fn in_use(&self) -> u64 {
         self.in_use
     }
 
-    /// How many maps have changed since they were logged.
+    /// Returns the number of maps that have changed since they were logged.
     pub fn changed_count(&self) -> usize {
         self.changed.len()
     }
@@ -112,7 +112,7 @@ impl Space {
         chunk * CHUNK_UNITS
     }
 
-    /// Whether a page number can be that of a page of this size.
+    /// True if a page number can be that of a page of this size.
     pub fn fits(&self, page: u64, size: PageSize) -> bool {
         let units = self.units_of(size);
         size >= self.unit && page.is_multiple_of(units) && page % CHUNK_UNITS >= self.units_of(MAP_SIZE)
@@ -150,7 +150,7 @@ impl Space {
         None
     }
 
-    /// Whether a page, or one that has a part of it, is in use.
+    /// True if a page, or one that has a part of it, is in use.
     pub fn is_taken(&self, page: u64) -> bool {
         let chunk = self.chunks.get((page / CHUNK_UNITS) as usize);
         chunk.is_some_and(|chunk| !is_free(&chunk.taken, page % CHUNK_UNITS..page % CHUNK_UNITS + 1))
@@ -220,12 +220,12 @@ impl Space {
         changed.into_iter().map(map).collect()
     }
 
-    /// How many chunks there are.
+    /// Returns the number of chunks.
     pub fn chunk_count(&self) -> u64 {
         self.chunks.len() as u64
     }
 
-    /// Whether a page is in use, by what is logged.
+    /// True if a page is in use according to the log.
     #[cfg(test)]
     pub fn is_logged(&self, page: u64) -> bool {
         !is_free(

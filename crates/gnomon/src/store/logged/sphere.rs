@@ -19,17 +19,17 @@ use crate::{
     page::{Page, PageSize},
 };
 
-/// What a page is after the subtransactions that have ended.
+/// The state of a page after the subtransactions that have ended.
 #[derive(Clone)]
 pub(super) enum After {
-    /// This.
+    /// In use, with this image.
     Image(Page),
     /// Given back; it had this size.
     Freed(PageSize),
 }
 
 impl After {
-    /// What of it is in the log, in bytes, about.
+    /// Bytes that it takes in the log, about.
     pub fn bytes(&self) -> usize {
         match self {
             After::Image(page) => page.size().bytes(),
@@ -73,7 +73,7 @@ struct Sphere {
     subtxns: Vec<Ended>,
 }
 
-/// What is taken to be written.
+/// Pages and subtransactions that are taken to be written as a unit.
 #[derive(Default)]
 pub(super) struct Taken {
     /// In the order of their numbers.
@@ -208,17 +208,17 @@ impl Spheres {
         taken
     }
 
-    /// Whether a page is in a sphere.
+    /// True if a page is in a sphere.
     pub fn contains(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
-    /// Whether a page was given back, which no log has yet.
+    /// True if a page was given back, and no log has that yet.
     pub fn has_freed(&self, page: u64) -> bool {
         self.pages.get(&page).is_some_and(|page| matches!(page.after, After::Freed(_)))
     }
 
-    /// What its pages take, in bytes.
+    /// Returns the bytes that the pages of all spheres take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -285,7 +285,7 @@ mod tests {
             let mut spheres = Spheres::default();
             // By subtransaction, since the last time that it was written: pages changed and read, transaction.
             let mut model: BTreeMap<u64, (BTreeSet<u64>, BTreeSet<u64>, u64)> = BTreeMap::new();
-            // Who changed a page last.
+            // Pairs of subtransactions: the second changes or reads a page that the first one has changed.
             let mut related: Vec<(u64, u64)> = Vec::new();
             for id in 1..60 {
                 let mut pages = |most| (0..rng.below(most)).map(|_| rng.below(24)).collect::<BTreeSet<u64>>();

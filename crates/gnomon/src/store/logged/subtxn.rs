@@ -1,6 +1,6 @@
-//! Subtransactions: transactions on pages. A page is locked shared when it is read and exclusively when it is changed;
-//! until when is the caller's, who has the locks. What a subtransaction changes is seen by nobody who locks pages until
-//! it has ended, and is taken back if it does not.
+//! Subtransactions: transactions on pages. A page is locked shared when it is read and exclusively when it is
+//! changed; the caller has the locks and decides when they end. A transaction that locks pages sees the changes of a
+//! subtransaction only when that has ended. They are taken back if it does not end.
 //!
 //! The images from before stay in memory until then (no-steal), and what is written meanwhile are images from before.
 
@@ -44,7 +44,7 @@ struct Pages {
 }
 
 struct Changed {
-    /// What it was; none if this subtransaction made it.
+    /// Image from before the change; none if this subtransaction made the page.
     before: Option<Page>,
     size: PageSize,
     freed: bool,
@@ -64,7 +64,7 @@ impl Subtxn {
         self.id
     }
 
-    /// Whether it has changed anything.
+    /// True if it has changed a page.
     pub fn has_changed(&self) -> bool {
         !self.pages.borrow().changed.is_empty()
     }
@@ -164,8 +164,8 @@ impl LoggedStore {
         if self.writes_at_eos() { self.write_spheres([sphere].into()) } else { Ok(()) }
     }
 
-    /// Ends the subtransaction that is a transaction, and commits that (EOT), in one step: nobody could undo what it
-    /// did.
+    /// Ends the subtransaction that is a whole transaction, and commits that (EOT). With a single level this is one
+    /// step: there is no undo record, so its changes could not be undone in between.
     pub fn commit_whole(&self, subtxn: Subtxn) -> Result<Csn> {
         let txn = subtxn.txn;
         if self.strategy != Strategy::SingleLevel {
@@ -182,7 +182,7 @@ impl LoggedStore {
         Ok(self.commit_in(&mut state, txn))
     }
 
-    /// What the pages are that a subtransaction has changed, but for those of which nothing is left.
+    /// Returns the pages that a subtransaction has changed, as they are now, but for those of which nothing is left.
     fn after(&self, subtxn: &Subtxn) -> Result<Vec<(u64, After)>> {
         let mut after = Vec::new();
         for (page, changed) in &subtxn.pages.borrow().changed {
@@ -266,7 +266,7 @@ impl LoggedStore {
         lock: impl FnOnce(PageId) -> Result<()>,
     ) -> Result<ChangedPage<'a>> {
         let page = self.take_page(size)?;
-        // Nobody else knows it; who gave it back may hold the lock for a moment.
+        // It is new to other transactions; the one that gave it back may hold the lock for a moment.
         if let Err(error) = lock(PageId(page)) {
             self.state.lock().space.untake(page, size);
             return Err(error);
@@ -286,7 +286,7 @@ impl LoggedStore {
         }
     }
 
-    /// Takes back what a subtransaction has done to its only page, which nobody has seen since it is latched.
+    /// Takes back the changes of a subtransaction to its only page, which no thread has seen since it is latched.
     pub(super) fn abort_latched(&self, subtxn: Subtxn, latch: &mut WriteLatch) {
         for (page, changed) in subtxn.pages.into_inner().changed {
             if let Some(before) = changed.before {
@@ -318,9 +318,9 @@ impl LoggedStore {
         Ok(())
     }
 
-    /// Gives pages the images from before, all at once for those who go from one to another under latches: they would
-    /// follow a page to one that is no more. Which of them is latched first by others is not known, so none is waited
-    /// for with others in hand.
+    /// Gives pages the images from before, all at once: a thread that goes from one to another under latches would
+    /// otherwise follow a page to one that is no more. Which of them is latched first by others is not known, so none
+    /// is waited for while others are held.
     fn restore(&self, changed: &BTreeMap<u64, Changed>) -> Result<()> {
         let before = || changed.iter().filter_map(|(page, changed)| Some((*page, changed.before.as_ref()?)));
         'again: loop {

@@ -197,7 +197,7 @@ impl World {
         Running { txn, owner: self.locks.owner(txn), whole: None, undo, done, number }
     }
 
-    /// Changes pages. False if one of them is locked by somebody else; then nothing has changed.
+    /// Changes pages. False if one of them is locked by another transaction; then nothing has changed.
     fn change(
         &self,
         subtxn: &Subtxn,

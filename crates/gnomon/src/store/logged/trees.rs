@@ -1,14 +1,14 @@
-//! Subtransactions on trees. Two things protect a page of a tree, for different times: a latch while somebody reads or
-//! changes its image, and a page lock until the subtransaction that has changed it ends.
+//! Subtransactions on trees. Two things protect a page of a tree, for different times: a latch while a thread reads
+//! or changes its image, and a page lock until the subtransaction that has changed it ends.
 //!
-//! Trees latch their pages top-down, and whoever has latched one must not wait for a lock: its holder may need that
-//! latch to come to its end. So a lock that is not free ends the attempt. What it has changed is taken back, its locks
-//! are released, the page is waited for with nothing in hand, and the subtransaction begins again from the root of its
-//! tree.
+//! Trees latch their pages top-down, and a thread that has latched one must not wait for a lock: the lock's holder
+//! may need that latch to come to its end. So a lock that is not free ends the attempt. Its changes are taken back,
+//! its locks are released, the page is waited for without latches and page locks, and the subtransaction begins again
+//! from the root of its tree.
 //!
-//! A subtransaction that is a single change of a leaf which has room for it is light, where spheres are written later:
-//! it keeps the latch of that page until it has ended, so nobody ever finds it incomplete and no lock is needed. When
-//! it uses another page, or the same once more, it locks that page first and lets go of the latch.
+//! A subtransaction that is a single change of a leaf which has room for it is light, where spheres are written
+//! later: it keeps the latch of that page until it has ended, so no other thread ever finds it incomplete and no lock
+//! is needed. When it uses another page, or the same once more, it locks that page first and lets go of the latch.
 //!
 //! Going down a tree takes no locks and merges no spheres, though it may pass pages that an incomplete subtransaction
 //! has changed: whatever becomes of that, keys move only between pages that it has locked, so a page that is not locked
@@ -47,13 +47,13 @@ pub struct TreeSubtxn {
     light: RefCell<Light>,
 }
 
-/// How far a subtransaction gets with the latch of a single page in the place of page locks.
+/// The pages that a subtransaction has latched or locked: at first a single latch may stand for its page locks.
 pub(super) enum Light {
     /// It has used no page.
     Fresh,
     /// It has this page latched and not locked.
     Used(PageId),
-    /// The same, and nobody uses it at the moment.
+    /// It has this page latched and not locked, and does not use it at the moment.
     Kept(WriteLatch),
     /// Its pages are locked.
     Locked,
@@ -85,7 +85,7 @@ pub struct TreeAccess<'a> {
     wanted: Cell<Option<PageId>>,
 }
 
-/// A panic in the middle of a change leaves pages that nobody can take back.
+/// Poisons the store on a panic in the middle of a change: such pages cannot be taken back.
 struct StopOnPanic<'a>(&'a LoggedStore);
 
 impl Drop for StopOnPanic<'_> {
@@ -217,7 +217,7 @@ impl LoggedStore {
         id: PageId,
     ) -> Result<Option<ChangedPage<'a>>> {
         let mut page = self.latch_for(subtxn, id)?;
-        // Who is about to change it needs the latch.
+        // A subtransaction that is about to change it needs the latch.
         let is_changed = self.state.lock().active.contains_key(&id.0);
         #[cfg(test)]
         let is_changed = is_changed && !self.has_planted(PlantedBug::LightUnchecked);
@@ -229,8 +229,8 @@ impl LoggedStore {
         Ok(Some(page))
     }
 
-    /// Waits for the lock of a page. Whoever waits so holds nothing that others wait for but locks of level 1, and
-    /// nobody waits for these while it holds pages.
+    /// Waits for the lock of a page. The waiting thread holds nothing that others wait for but locks of level 1, and
+    /// no thread waits for these while it holds pages.
     fn wait_for_page(&self, owner: &mut LockOwner, page: PageId) -> Result<()> {
         let name = LockName::whole(self.page_locks, page.0);
         self.page_waits.lock(owner, name, key_mode::X, &WaitOptions::default(), &*self.clock)

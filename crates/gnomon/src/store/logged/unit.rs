@@ -54,9 +54,9 @@ impl LoggedStore {
         Ok(())
     }
 
-    /// Writes a unit and returns when it is durable, with the newest commit that is durable then. `choose` tells which
-    /// spheres it is to hold, and may be asked more than once. It commits whoever waits for that: with one level, what
-    /// it holds could not be undone otherwise.
+    /// Writes a unit and returns when it is durable, with the newest commit that is durable then. `choose` tells
+    /// which spheres it is to hold, and may be asked more than once. The unit also commits the transactions that wait
+    /// for that: with one level, what it holds could not be undone otherwise.
     fn write_unit(&self, choose: impl Fn(&State) -> BTreeSet<SphereId>) -> Result<Csn> {
         let mut rounds = 0;
         let (unit, ends, csn) = loop {
@@ -65,14 +65,15 @@ impl LoggedStore {
             let committed = if self.writes_at_eos() { Vec::new() } else { state.committed.clone() };
             spheres.extend(committed.iter().flat_map(|ordered| state.spheres.of_txn(ordered.txn)));
             if spheres.is_empty() && committed.is_empty() {
-                // Somebody else may be writing it at this moment.
+                // Another thread may be writing it at this moment.
                 let ends: Vec<Lsn> = self.redo.iter().map(|log| log.end()).collect();
                 let csn = state.logged_csn;
                 drop(state);
                 return self.force_redo(&ends).map(|()| csn);
             }
             if let Some(ops) = &self.ops {
-                // What of it belongs to others must be theirs to undo. What commits with it needs no undo.
+                // The undo records of other transactions in it must be durable first. A transaction that commits with
+                // it needs none.
                 let commits = committed.iter().filter(|ordered| ordered.commits).map(|ordered| ordered.txn);
                 let commits = commits.collect();
                 let needed = state.spheres.undo_end(&spheres, &commits);
@@ -236,7 +237,7 @@ impl LoggedStore {
             .collect();
         for (txn, committed) in ended {
             let known = state.txns.remove(&txn);
-            // Only undo records need to be told that nobody will ask for them.
+            // Only undo records make the log need the end: they are not asked for any more.
             if known.is_some_and(|known| known.first_undo.is_some()) {
                 let ops = self.ops();
                 Record::End { txn, committed }.encode(|pieces| ops.append(pieces));
@@ -262,7 +263,7 @@ impl State {
     }
 }
 
-/// What cannot be read in a log.
+/// Returns the error for a record that cannot be read in a log.
 pub(super) fn malformed(at: Lsn) -> Error {
     Error::Corrupt { file: "log".into(), page: at.0, detail: "a record of the log is malformed".into() }
 }

@@ -36,10 +36,10 @@ struct Closed {
     /// Early places of pages that changed again.
     early_outdated: Vec<PageEntry>,
     freed: BTreeSet<u64>,
-    /// What the cleaner moves.
+    /// The pages that the cleaner or a repair moves.
     moved: Vec<Move>,
     rewritten: Vec<PoolKey>,
-    /// Whether pages were written early, and so perhaps twice under this batch's number.
+    /// True if pages were written early, and so perhaps twice under this batch's number.
     wrote_early: bool,
     reserved: PageCounts,
 }
@@ -111,7 +111,7 @@ impl ShadowStore {
         let _gate = self.gate.write();
         #[cfg(all(test, shuttle))]
         let _gate = (self.race != Some(PlantedRace::GateLeftOpen)).then_some(_gate);
-        // Inside the gate: whoever poisoned the store in it has left half of a transaction behind.
+        // Inside the gate: a transaction that poisoned the store in it has left half of its changes behind.
         let whole = self.check();
         #[cfg(all(test, shuttle))]
         let whole = if self.race == Some(PlantedRace::PoisonUnseen) { Ok(()) } else { whole };
@@ -202,13 +202,13 @@ impl ShadowStore {
         }
         for &index in &building.bitmaps {
             let key = PoolKey { level: 0, index };
-            // That of a disk that was lost just now says nothing any more.
+            // The bitmap of a disk that was lost just now has no meaning any more.
             let bitmap = self.space.lock().bitmap(index).unwrap_or_else(|| Page::new(PageKind::SpaceMap));
             pages.push((building.places[&key], key, bitmap));
         }
 
         let listed = match closed.wrote_early {
-            // The list would have to name these too, and could not tell an earlier writing of a page from the last.
+            // The list would have to name these too, and could not tell an earlier write of a page from the last.
             true => None,
             false => {
                 let run = |(place, _, page): &(Place, PoolKey, Page)| ListedRun {
@@ -306,11 +306,11 @@ impl ShadowStore {
             self.point(&mut building, old, logical, PageEntry::default())?;
         }
         for &Move { logical, from, to } in &closed.moved {
-            // What changed after it was copied has moved by itself.
+            // A page that was changed after it was copied has moved by that.
             let changed = closed.images.contains_key(&logical)
                 || closed.early.contains(logical)
                 || closed.freed.contains(&logical)
-                // By another move: the cleaner and whoever repairs do not know of each other.
+                // By another move: the cleaner and repair do not know of each other.
                 || building.translations.contains_key(&logical)
                 || self.entry(0, logical)? != Some(from);
             #[cfg(all(test, shuttle))]
@@ -406,7 +406,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Has the page table point to a page that is already where it is to be, or to none.
+    /// Sets the page table's entry of a page that is at its place already, or that is gone.
     fn point(&self, building: &mut Building, old: &Root, logical: u64, entry: PageEntry) -> Result<()> {
         let key = PoolKey { level: 0, index: logical };
         let before = self.abandon(building, old, key, entry.place)?.unwrap_or_default();
@@ -443,7 +443,7 @@ impl ShadowStore {
         self.touch(building, old, key, BLOCK)
     }
 
-    /// Notes that the old copies of an object, but for those that it `keeps`, are given up. Gives its old entry.
+    /// Notes that the old copies of an object, but for those that it `keeps`, are given up. Returns its old entry.
     fn abandon(
         &self,
         building: &mut Building,
@@ -488,7 +488,7 @@ impl ShadowStore {
         Ok(f(&mut self.space.lock()))
     }
 
-    /// Whoever still reads a place that is free shall notice.
+    /// Overwrites free places, so that a reader that still reads one notices it.
     #[cfg(all(test, shuttle))]
     fn scribble(&self, free: &[PageEntry]) -> Result<()> {
         let free: Vec<_> = free.iter().filter(|_| self.scribbles).collect();
@@ -528,7 +528,7 @@ impl ShadowStore {
     }
 }
 
-/// The pages as runs, if there are few enough for a root to list, and for opening to read.
+/// Returns the pages as runs, if they are few enough for a root to list, and for opening to read.
 fn list(mut pages: Vec<ListedRun>, physical_pages_max: u64) -> Option<Vec<ListedRun>> {
     if pages.iter().map(|page| page.pages).sum::<u64>() > physical_pages_max {
         return None;

@@ -28,10 +28,10 @@ use crate::{
     sync::atomic::Ordering,
 };
 
-/// So many bytes are moved in a step, about, at most: the batch that they join takes longer by that.
+/// Bytes that are moved in a step at most, about: the batch that they join takes longer by that.
 const STEP_BYTES: usize = 2 << 20;
 
-/// A data page of which copies stand elsewhere, and where all of them are to be.
+/// A data page with copies elsewhere: its entry as it is, and as it is to be.
 #[derive(Clone, Copy)]
 pub(super) struct Move {
     pub logical: u64,
@@ -39,13 +39,13 @@ pub(super) struct Move {
     pub to: PageEntry,
 }
 
-/// What lives in a segment.
+/// The contents of a segment.
 struct Found {
-    /// Data pages, which of their copies are there, and their blocks.
+    /// Data pages: logical number, entry, the copy that is in the segment, and its block.
     data: Vec<(u64, PageEntry, u64, Vec<u8>)>,
-    /// What is to be written anew: nodes, and bitmaps as their logical pages.
+    /// Objects that a batch rewrites: nodes, and bitmaps as their logical pages.
     rewritten: Vec<PoolKey>,
-    /// Where pages were found: those of several segments are found in each.
+    /// Places of the pages that were found. A page of several segments is found in each.
     seen: BTreeSet<u64>,
 }
 
@@ -58,7 +58,7 @@ struct FoundCopy {
 }
 
 impl ShadowStore {
-    /// Whether the cleaner has something to do.
+    /// True if the cleaner has something to do.
     pub fn wants_cleaning(&self) -> bool {
         self.cleaning_wanted.load(Ordering::Acquire)
     }
@@ -80,7 +80,7 @@ impl ShadowStore {
         }
         let cut = self.cut_file()?;
         let space = self.space.lock();
-        // Where pages were only moved about there is no use in going on.
+        // If pages were only moved about, going on is of no use.
         let (ready, beyond) = space.progress();
         let progressed = moved && (ready > before.0 || beyond > before.1);
         let wanted = (progressed || cut) && space.wants_more_cleaning();
@@ -89,14 +89,14 @@ impl ShadowStore {
         Ok(wanted)
     }
 
-    /// Copies what lives in some segments and has it moved with the next batch; false if nothing can be moved.
+    /// Copies the contents of some segments, and moves them with the next batch. False if nothing can be moved.
     pub(crate) fn move_some(&self, young: Young) -> Result<bool> {
         self.check()?;
         if !self.accumulating.lock().moved.is_empty() {
             return Ok(true);
         }
         if self.pins.lock().is_pinned() {
-            // What is moved would be held where it was, too.
+            // The old place of a moved page would be held, too.
             return Ok(false);
         }
         self.load_bitmaps()?;
@@ -150,7 +150,7 @@ impl ShadowStore {
         Ok(true)
     }
 
-    /// Counts pages that were taken against what was reserved for them, if they are not extents.
+    /// Counts pages that were taken against their reservation, if they are not extents.
     pub(super) fn use_reserved(&self, size: PageSize, pages: u64, reserved: &mut PageCounts) {
         if !self.is_extent(size) {
             let used = pages.min(reserved[size]);
@@ -173,7 +173,7 @@ impl ShadowStore {
         }
     }
 
-    /// Has the next batch point to what was moved, and write nodes and bitmaps anew, with what was reserved for that.
+    /// Adds moves, and nodes and bitmaps to rewrite, to the next batch, with the reservation for them.
     pub(super) fn join(&self, moves: Vec<Move>, rewritten: Vec<PoolKey>, reserved: PageCounts) {
         // From inside the gate: what is reserved belongs to the batch that closes next, and goes with it.
         let gate = self.gate.read();
@@ -185,7 +185,7 @@ impl ShadowStore {
         drop(gate);
     }
 
-    /// Copies what lives in segments to others of the same disk, durably.
+    /// Copies the live pages of segments to others of the same disk, durably.
     fn copy_live(
         &self,
         data: &[(u64, PageEntry, u64, Vec<u8>)],
@@ -249,7 +249,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Reads the segment that begins at `first` and finds what the newest root reaches of it.
+    /// Reads the segment that begins at `first`, and finds the objects in it that the newest root reaches.
     fn find_live(&self, first: u64, found: &mut Found) -> Result<()> {
         let live = self.space.lock().live(first);
         let Some(last) = live.last() else { return Ok(()) };
@@ -277,7 +277,7 @@ impl ShadowStore {
                 let mut space = self.space.lock();
                 // Otherwise it was given up since, and is being written over.
                 if space.live(first).contains(&physical) {
-                    // Whoever needs it will tell that it is damaged.
+                    // The reader that needs it reports the damage.
                     space.leave(first);
                 }
                 continue;
@@ -299,7 +299,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// The whole page of this database that begins at a physical page, if one does; `begin` is read already.
+    /// Returns the whole page of this database that begins at a physical page, if one does; `begin` is read already.
     fn page_at(&self, copy: u64, begin: &[u8]) -> Result<Option<FoundCopy>> {
         let Some(size) = Page::size_told(begin) else { return Ok(None) };
         let (pages, page) = (self.physical_pages(size), place::page_of(copy));
@@ -323,7 +323,7 @@ impl ShadowStore {
         Ok(owner.map(|owner| FoundCopy { copy, size, owner, block }))
     }
 
-    /// The page that reaches into the segment that begins at `first` from one before it.
+    /// Returns the page that reaches into the segment that begins at `first` from one before it.
     fn page_into(&self, first: u64) -> Result<Option<FoundCopy>> {
         let offset = place::page_of(first) % CHUNK_PAGES;
         let most = self.physical_pages(PageSize::MAX);
@@ -355,7 +355,7 @@ impl ShadowStore {
         Ok(disks.iter().all(|disk| space.disk_mut(*disk).is_none_or(|space| space.end() == space.file_end())))
     }
 
-    /// The root first: a file must never be shorter than the newest root says.
+    /// Writes the root, then cuts the files: a file must never be shorter than the newest root says.
     fn write_root_and_cut(&self) -> Result<Csn> {
         let _growing = self.growing.lock();
         // They may have grown again meanwhile.
@@ -463,7 +463,7 @@ mod tests {
         Ok(())
     }
 
-    /// Whether a crash left every page.
+    /// True if a crash left every page.
     fn check_image(image: &SimDisk, pages: &BTreeMap<PageId, u64>) -> Result<(), String> {
         let store =
             ShadowStore::open(image, None, 1 << 20, false).map_err(|error| format!("not opened: {error}"))?;
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!((stats.segments.0, report.segments_empty), store.space.lock().segments());
     }
 
-    /// Whoever repairs may copy a page that the cleaner has copied and no batch has moved yet.
+    /// Repair may copy a page that the cleaner has copied and no batch has moved yet.
     #[test]
     fn a_page_that_is_moved_twice_is_moved_once() {
         let disk = MemDisk::new();

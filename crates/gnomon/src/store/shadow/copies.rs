@@ -9,7 +9,7 @@
 //!
 //! A page of which both copies are damaged is put together from the sectors of each that are whole.
 //!
-//! What is not known to be damaged is not looked for, but by [`ShadowStore::scrub`] and, a little at a time,
+//! Damage that is not known is looked for only by [`ShadowStore::scrub`] and, a little at a time,
 //! [`ShadowStore::scrub_some`].
 
 use super::{
@@ -32,13 +32,13 @@ use crate::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// So many objects are looked after in a step.
+/// Number of objects that are repaired in a step.
 const STEP_OBJECTS: usize = 512;
 
 /// A disk of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskInfo {
-    /// Its number: pages name it by that.
+    /// Its number, by which pages name it.
     pub number: usize,
     /// Which of the disks it is that were given when the store was opened, and were added since; none if it is lost.
     pub given: Option<usize>,
@@ -48,7 +48,7 @@ pub struct DiskInfo {
     pub used_pages: u64,
 }
 
-/// What scrubbing did.
+/// The result of scrubbing.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubReport {
     /// Copies of pages that were read and checked.
@@ -66,7 +66,7 @@ pub struct ScrubReport {
     pub missing: u64,
 }
 
-/// Whether there is more to repair.
+/// The state of repair after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// Every page has its copies, as far as is known, or there is no second disk for them.
@@ -77,19 +77,19 @@ pub enum Repair {
     NoRoom,
 }
 
-/// What is to be done for some objects.
+/// The repairs that some objects need.
 #[derive(Default)]
 struct Repairs {
-    /// Pages, which of their copies is whole, if one is, and their blocks.
+    /// Pages: the move, the copy that is whole, if one is, and the block.
     moves: Vec<(Move, Option<u64>, Vec<u8>)>,
     rewritten: Vec<PoolKey>,
     freed: Vec<u64>,
-    /// Places that are given up because what is there is damaged.
+    /// Places that are given up because their contents are damaged.
     damaged: Vec<(u64, PageSize)>,
 }
 
 impl ShadowStore {
-    /// The disks, by number.
+    /// Returns the disks, by number.
     pub fn disk_infos(&self) -> Vec<DiskInfo> {
         let table = self.disk_table(StateOf::Published);
         let disks = table.disks.iter().enumerate().filter(|(_, entry)| entry.state != DiskState::Absent);
@@ -103,12 +103,12 @@ impl ShadowStore {
             .collect()
     }
 
-    /// Whether each page has two copies.
+    /// True if each page has two copies.
     pub fn is_mirrored(&self) -> bool {
         self.disks.is_mirrored()
     }
 
-    /// Whether every page has as many copies as it should, as far as is known.
+    /// True if every page has as many copies as it should, and no copy is damaged, as far as is known.
     pub fn has_all_copies(&self) -> bool {
         self.copies_whole.load(Ordering::Acquire) && self.damaged.lock().is_empty()
     }
@@ -131,7 +131,7 @@ impl ShadowStore {
         let mut added = Err(Error::Closed);
         self.lead_next(|store| {
             added = store.add_disk_alone(disk, given, mirror);
-            // What is wrong with the new disk stops nobody.
+            // A fault of the new disk is no fault of the store.
             Ok(store.root.lock().csn)
         })?;
         let number = added?;
@@ -139,7 +139,7 @@ impl ShadowStore {
         Ok(number)
     }
 
-    /// Whether a disk can be added: an error says why not.
+    /// Checks that a disk can be added. The error says why not.
     pub fn check_room_for_disk(&self) -> Result<()> {
         self.check()?;
         match (self.is_read_only(), self.disks.unused()) {
@@ -149,12 +149,12 @@ impl ShadowStore {
         }
     }
 
-    /// Whether a disk that was given at opening, or added since, is one of the store's.
+    /// True if disk number `given`, of those given at opening or added since, is one of the store's.
     pub fn uses_disk(&self, given: usize) -> bool {
         self.disks.present().iter().any(|(_, member)| member.given == given)
     }
 
-    /// The caller is the only one to write roots.
+    /// Adds a disk. The caller is the only one to write roots.
     fn add_disk_alone(&self, disk: &dyn Disk, given: usize, mirror: bool) -> Result<usize> {
         let Some(number) = self.disks.unused() else {
             return Err(Error::BadOption(format!("a database has at most {DISKS_MAX} disks")));
@@ -218,12 +218,12 @@ impl ShadowStore {
         self.copies_whole.store(false, Ordering::Release);
     }
 
-    /// Whether a disk was lost that no other has taken the place of since.
+    /// True if a disk was lost and no other has taken its place since.
     pub fn wants_disk(&self) -> bool {
         self.wants_disk.load(Ordering::Acquire)
     }
 
-    /// Whether there is something to repair that can be.
+    /// True if there is something to repair that can be repaired.
     pub fn wants_repair(&self) -> bool {
         let copies_whole = self.copies_whole.load(Ordering::Relaxed);
         !self.is_read_only()
@@ -281,8 +281,8 @@ impl ShadowStore {
     /// Goes on with making missing copies.
     fn fill_some(&self, filling: &mut Filling, report: &mut ScrubReport) -> Result<Repair> {
         if filling.from == 0 {
-            // What is on its way into the page table before it is looked at: a batch in flight, and what was written
-            // early.
+            // Flushes first: a batch in flight, and pages written early, must be in the page table before it is
+            // looked at.
             filling.lost = self.disks.lost().into_iter().map(|(disk, _)| disk).collect();
             self.fill_found.store(false, Ordering::Release);
             self.flush()?;
@@ -306,8 +306,8 @@ impl ShadowStore {
         Ok(Repair::More)
     }
 
-    /// If nothing was found that lacks a copy: all pages have theirs, and none is on the disks that were `lost` when
-    /// they began to be looked at.
+    /// Ends making missing copies, if no page was found that lacks a copy: all pages have theirs, and none is on the
+    /// disks that were `lost` when the pass began. Returns false if it goes on.
     fn end_filling(&self, lost: &[usize]) -> Result<bool> {
         if self.fill_found.load(Ordering::Acquire) {
             return Ok(false);
@@ -315,11 +315,11 @@ impl ShadowStore {
         let extents_left = self.forget_lost_extents()?;
         let mut ended = false;
         self.lead_next(|store| {
-            // Whoever notes missing copies says that something was found first.
+            // A thread that notes missing copies sets `fill_found` first.
             store.copies_whole.store(true, Ordering::Release);
             ended = !store.fill_found.load(Ordering::Acquire);
             store.copies_whole.store(ended, Ordering::Release);
-            // Nobody reads a state of before, nor has pages of his own, which may name them.
+            // Pinned states and private pages may name these disks.
             let is_named = store.pins.lock().is_pinned() || store.private_views.load(Ordering::Acquire) > 0;
             if ended && extents_left && !is_named {
                 store.disks.forget(lost);
@@ -333,8 +333,8 @@ impl ShadowStore {
         Ok(ended)
     }
 
-    /// Reads all copies of all pages and of the root, and repairs what is damaged or missing; zeroes what is damaged of
-    /// free space. Others read and write meanwhile. `progress` is called with copies read and, about, copies in all.
+    /// Reads all copies of all pages and of the root, repairs those that are damaged or missing, and zeroes damaged
+    /// free pages. Others read and write meanwhile. `progress` is called with copies read and, about, copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -361,8 +361,8 @@ impl ShadowStore {
         Ok(report)
     }
 
-    /// Reads all copies of some objects from logical page `from` on, about `bytes_max` bytes, and repairs what can be; at
-    /// the first page, those of the root too. Returns where to go on; none at the end.
+    /// Reads all copies of some objects from logical page `from` on, about `bytes_max` bytes, and repairs them if it
+    /// can; at the first page, those of the root too. Returns where to go on; none at the end.
     pub fn scrub_some(&self, from: u64, bytes_max: u64, report: &mut ScrubReport) -> Result<Option<u64>> {
         self.check()?;
         if from == 0 {
@@ -374,7 +374,7 @@ impl ShadowStore {
         Ok(next)
     }
 
-    /// The page put together from the whole sectors of both of its copies, and its block.
+    /// Returns the page put together from the whole sectors of both of its copies, and its block.
     pub(super) fn combined(&self, level: u8, logical: u64, entry: PageEntry) -> Option<(Page, Vec<u8>)> {
         let there: Vec<u64> = entry.place.copies().filter(|copy| self.disks.is_there(*copy)).collect();
         let [one, other] = there[..] else { return None };
@@ -386,7 +386,7 @@ impl ShadowStore {
         })
     }
 
-    /// Reads a copy, and what of it can be read sector by sector if it cannot be read as a whole; the rest is zero.
+    /// Reads a copy; if it cannot be read as a whole, sector by sector. Sectors that cannot be read are zero.
     fn read_sectors(&self, copy: u64, bytes: usize) -> Vec<u8> {
         let mut block = vec![0; bytes];
         if self.disks.read(copy, &mut block).is_ok() {
@@ -433,8 +433,9 @@ impl ShadowStore {
         })
     }
 
-    /// Looks at what a node of level 1 maps from a logical page on, until about `bytes_max` bytes were read; before the
-    /// first of these pages, at the node, and the nodes that begin there too. Returns where to go on; none at the end.
+    /// Inspects the pages that a node of level 1 maps from a logical page on, until about `bytes_max` bytes were
+    /// read; before the first of these pages, the node, and the nodes that begin there too. Returns where to go on;
+    /// none at the end.
     fn inspect_some(
         &self,
         from: u64,
@@ -456,7 +457,7 @@ impl ShadowStore {
             match self.entry(level, base) {
                 Ok(Some(_)) => self.inspect(PoolKey { level, index: base }, reads_all, repairs, report)?,
                 Ok(None) => return behind(level),
-                // What is below a damaged node cannot be found; the node itself was noted.
+                // Pages below a damaged node cannot be found; the node itself was noted.
                 Err(Error::Corrupt { .. }) => return behind(level + 1),
                 Err(error) => return Err(error),
             }
@@ -480,8 +481,8 @@ impl ShadowStore {
         Ok((next < end).then_some(next))
     }
 
-    /// Looks at the copies of an object, and notes what is to be done about them. Without `reads_all` those that are
-    /// there are taken for whole.
+    /// Checks the copies of an object, and notes the repairs that they need. Without `reads_all`, copies on disks
+    /// that are there are taken for whole.
     fn inspect(
         &self,
         key: PoolKey,
@@ -517,7 +518,7 @@ impl ShadowStore {
             }
         }
         if self.entry(level, index)? != Some(entry) {
-            // It was written anew meanwhile, and what was read is of the past.
+            // It was rewritten meanwhile, and the copies that were read are outdated.
             return Ok(());
         }
         if found.is_none() {
@@ -638,7 +639,7 @@ impl ShadowStore {
     }
 }
 
-/// How far making missing copies is.
+/// Progress of making missing copies.
 #[derive(Default)]
 pub(super) struct Filling {
     /// The logical page that is looked at next.

@@ -1,11 +1,11 @@
-//! What a store did since it was opened, counted.
+//! Counters of the work that a store did since it was opened.
 //!
 //! Promises: counting costs an addition without order; each number alone is exact, several of them read while others
-//! write need not belong to the same moment. When nobody writes, the bytes written are those of the pages written, of
-//! every kind.
+//! write need not belong to the same moment. When there are no writes, the bytes written are those of the pages
+//! written, of every kind.
 //!
-//! Bytes and syncs are counted where they pass, in a [`File`] around the real one ([`Counted`]); what a page is for is
-//! counted by those who write it. What opening writes before the store exists is not counted.
+//! Bytes and syncs are counted where they pass, in a [`File`] around the real one ([`Counted`]); pages are counted by
+//! kind where they are written. What opening writes before the store exists is not counted.
 
 use std::io;
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// What a database did since it was opened.
+/// Counts of the work that a database did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// How often a data page was asked of the buffer pool.
+    /// Number of accesses to data pages through the buffer pool.
     pub page_accesses: u64,
     /// Translations of logical to physical pages that the translation cache served.
     pub translation_hits: u64,
@@ -30,7 +30,7 @@ pub struct Activity {
     pub translation_misses: u64,
     /// Commit batches written.
     pub batches: u64,
-    /// How often the disk was told to make everything durable.
+    /// Number of syncs of the disks.
     pub syncs: u64,
     /// Bytes written to the disk: all pages below, of whichever sizes.
     pub bytes_written: u64,
@@ -38,7 +38,7 @@ pub struct Activity {
     pub data_pages: u64,
     /// Data pages written before their batch was closed, for want of memory.
     pub early_pages: u64,
-    /// Data pages that the cleaner copied elsewhere.
+    /// Data pages that the cleaner or a repair copied elsewhere.
     pub moved_pages: u64,
     /// Nodes of the page table written.
     pub table_pages: u64,
@@ -50,14 +50,14 @@ pub struct Activity {
     pub zeroed_pages: u64,
     /// Bytes of the keys and values that committed transactions changed.
     pub bytes_changed: u64,
-    /// How often the log of commits or of pages was made durable, if there is one; not among `syncs`.
+    /// Number of times that the log of commits or of pages was made durable, if there is one; not among `syncs`.
     pub log_forces: u64,
     /// Bytes written to it, in all of its files; not among `bytes_written`.
     pub log_bytes_written: u64,
 }
 
 impl Activity {
-    /// What was done since `before`, which was taken of the same open database.
+    /// Returns the work done since `before`, which was taken of the same open database.
     pub fn since(&self, before: &Activity) -> Activity {
         Activity {
             page_accesses: self.page_accesses - before.page_accesses,
@@ -79,7 +79,7 @@ impl Activity {
         }
     }
 
-    /// Pages written, of every kind.
+    /// Returns the number of pages written, of every kind.
     pub fn pages_written(&self) -> u64 {
         self.data_pages
             + self.early_pages
@@ -90,12 +90,12 @@ impl Activity {
             + self.zeroed_pages
     }
 
-    /// Bytes written for each byte changed; none if nothing was changed.
+    /// Returns the bytes written for each byte changed; none if nothing was changed.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.bytes_changed > 0).then(|| self.bytes_written as f64 / self.bytes_changed as f64)
     }
 
-    /// The share of translations that the translation cache served; none if there was no translation.
+    /// Returns the share of translations that the translation cache served; none if there was no translation.
     pub fn translation_hit_rate(&self) -> Option<f64> {
         let all = self.translation_hits + self.translation_misses;
         (all > 0).then(|| self.translation_hits as f64 / all as f64)
@@ -133,7 +133,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// The numbers as they are now, with those of the buffer pool and of the translation cache.
+    /// Returns the numbers as they are now, with those of the buffer pool and of the translation cache.
     pub fn activity(&self, page_accesses: u64, translations: (u64, u64)) -> Activity {
         let (translation_hits, translation_misses) = translations;
         Activity {

@@ -27,32 +27,32 @@ use crate::{
 
 /// The longest write, in bytes, but for a page.
 const WRITE_BYTES: usize = 1 << 20;
-/// About so much is written between two syncs where syncs of other files are to wait for little behind it.
+/// Bytes written between two syncs, about, where syncs of other files should not wait long.
 const GENTLE_BYTES: usize = 256 << 10;
-/// So many bytes of a large batch go to one disk before another is chosen.
+/// Bytes of a large batch that go to one disk before another is chosen.
 const STRIPE_BYTES: usize = 1 << 20;
 
 /// The disks of a store, by number.
 pub(super) struct Disks {
     state: RwLock<State>,
     mirrored: AtomicBool,
-    /// Whether no root says yet that one is lost.
+    /// True if a disk is lost and no root says so yet.
     loss_unrecorded: AtomicBool,
     /// The size of a physical page.
     unit: PageSize,
-    /// Whether several disks are written at the same time. Tests that count events do without.
+    /// True if several disks are written at the same time. Tests that count events set it to false.
     pub parallel: bool,
-    /// Whether most commits are durable, or count as that, before their batch is written: then it is nobody's hurry, and
-    /// syncs of the log are not to wait for long behind it.
+    /// True if most commits are durable, or count as durable, before their batch is written. Then a batch is not
+    /// urgent, and syncs of the log are not to wait long for its writes.
     pub batches_can_wait: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     members: [Option<Arc<Member>>; DISKS_MAX],
-    /// Those that are lost, as the last root with them told of them.
+    /// The lost disks, as the last root with them described them.
     lost: [Option<DiskEntry>; DISKS_MAX],
-    /// What the published root tells of each: a batch that is being built has changed the space already.
+    /// The disks as the published root describes them. The batch that is being built has changed the space already.
     published: [DiskEntry; DISKS_MAX],
 }
 
@@ -60,9 +60,9 @@ struct State {
 pub(super) struct Member {
     pub file: Arc<dyn File>,
     identity: u64,
-    /// Which of the disks that were given at opening it is.
+    /// Its number among the disks that were given at opening or added since.
     pub given: usize,
-    /// Pages that are being read or written.
+    /// Number of pages that are being read or written.
     busy: AtomicU64,
 }
 
@@ -71,7 +71,7 @@ impl Member {
         Member { file, identity, given, busy: AtomicU64::new(0) }
     }
 
-    /// Does something that takes the disk as long as so many pages.
+    /// Runs `f`, and counts the disk as busy with `pages` pages meanwhile.
     fn busy<T>(&self, pages: u64, f: impl FnOnce(&dyn File) -> T) -> T {
         self.busy.fetch_add(pages, Ordering::Relaxed);
         let done = f(&*self.file);
@@ -92,7 +92,7 @@ impl Disks {
         }
     }
 
-    /// Adds a disk of which the published root tells this.
+    /// Adds a disk that the published root describes with `entry`.
     pub fn add(&self, disk: usize, member: Member, entry: DiskEntry) {
         let mut state = self.state.write();
         state.published[disk] = entry;
@@ -114,7 +114,7 @@ impl Disks {
         lost.iter().for_each(|&disk| state.lost[disk] = None);
     }
 
-    /// A number that no disk has.
+    /// Returns a number that no disk has.
     pub fn unused(&self) -> Option<usize> {
         let state = self.state.read();
         (0..DISKS_MAX).find(|&disk| state.members[disk].is_none() && state.lost[disk].is_none())
@@ -141,12 +141,12 @@ impl Disks {
         members.iter().enumerate().filter_map(|(disk, member)| Some((disk, member.clone()?))).collect()
     }
 
-    /// Whether a root must say that a disk is lost before anything else is acknowledged.
+    /// True if a root must say that a disk is lost before anything else is acknowledged.
     pub fn has_unrecorded_loss(&self) -> bool {
         self.loss_unrecorded.load(Ordering::Acquire)
     }
 
-    /// Where a physical page begins in the file of its disk, in bytes.
+    /// Returns where a physical page begins in the file of its disk, in bytes.
     pub fn offset(&self, physical: u64) -> u64 {
         place::page_of(physical) * self.unit.bytes() as u64
     }
@@ -160,10 +160,10 @@ impl Disks {
         member.busy(pages, |file| read_twice(file, self.offset(physical), blocks))
     }
 
-    /// The copies of a place on disks that are there: first the one whose disk has less to do.
+    /// Returns the copies of a place on disks that are there: first the one whose disk has less to do.
     pub fn readable(&self, place: Place) -> impl Iterator<Item = u64> + use<> {
         let copies = if place.second == 0 {
-            // Whether it is there shows when it is read.
+            // The read will show if it is there.
             [Some(place.first), None]
         } else {
             let state = self.state.read();
@@ -178,8 +178,8 @@ impl Disks {
         copies.into_iter().flatten()
     }
 
-    /// Which disks the next pages go to: one for each copy. Also how many pages at most before choosing again.
-    /// `chosen` counts what went to each disk lately; `full` are not to be used.
+    /// Chooses the disks for the next pages, one for each copy. Also returns how many pages at most may go there
+    /// before the next choice. `chosen` counts the pages that went to each disk lately; disks in `full` are not used.
     ///
     /// While there is space enough on each, those that have the least to do (Shadows, section 2.4), or else have the
     /// fewest pages; otherwise those with most space, one page after the other, so that all that is promised finds
@@ -216,7 +216,7 @@ impl Disks {
     }
 }
 
-/// Which state a root is of.
+/// The state that a root describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum StateOf {
     /// The newest one that is durable.
@@ -225,11 +225,11 @@ pub(super) enum StateOf {
     Built,
 }
 
-/// What a disk is to write, and where: the index of each block's contents, by the disk's pages.
+/// The blocks that a disk writes: for each the page of the disk, and the index of the block.
 type Column = Vec<(u64, usize)>;
 
 impl ShadowStore {
-    /// Does something on every disk that is there, on all at the same time. A mirrored store goes on without those that
+    /// Calls `f` for every disk that is there, on all at the same time. A mirrored store goes on without those that
     /// fail, as long as one does not.
     pub(super) fn on_all(&self, f: impl Fn(usize, &Member) -> std::io::Result<()> + Sync) -> Result<()> {
         let members = self.disks.present();
@@ -260,10 +260,10 @@ impl ShadowStore {
     pub(super) fn lose(&self, disk: usize, error: std::io::Error) -> Result<()> {
         let mut space = self.space.lock();
         let mut state = self.disks.state.write();
-        // Somebody else may have noticed first.
+        // Another thread may have noticed first.
         let Some(member) = &state.members[disk] else { return Ok(()) };
         let others = state.members.iter().flatten().count() > 1;
-        // If pages lack copies, these may be the only ones.
+        // If pages lack copies, this disk may have the only ones.
         if !self.disks.is_mirrored() || !others || !self.copies_whole.load(Ordering::Acquire) {
             return Err(error.into());
         }
@@ -291,7 +291,7 @@ impl ShadowStore {
         self.on_all(|_, member| member.file.sync())
     }
 
-    /// The disks as the root of a state is to tell of them.
+    /// Returns the disks as the root of a state describes them.
     pub(super) fn disk_table(&self, of: StateOf) -> DiskTable {
         let space = self.space.lock();
         let state = self.disks.state.read();
@@ -324,8 +324,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Notes that a root with this table was written: that is the published one, and the losses that it tells of are
-    /// recorded.
+    /// Notes that a root with this table was written: it is the published one, and the losses in it are recorded.
     pub(super) fn root_written(&self, table: DiskTable) {
         let told = |disk: usize| table.disks.get(disk).is_some_and(|entry| entry.state == DiskState::Lost);
         if self.disks.lost().iter().all(|(disk, _)| told(*disk)) {
@@ -337,8 +336,8 @@ impl ShadowStore {
         }
     }
 
-    /// Writes blocks, each of which is made where it is needed, to the places given, in long writes on each disk; then
-    /// does something more there.
+    /// Writes blocks, each of which is made where it is needed, to the places given, in long writes on each disk;
+    /// then calls `then` for each disk.
     pub(super) fn write_blocks<F: Fn(&mut [u8]) + Sync>(
         &self,
         blocks: &[(Place, PageSize, F)],
@@ -367,7 +366,7 @@ impl ShadowStore {
     }
 }
 
-/// Writes blocks of the sizes given, in long writes. After so many bytes what is written is synced.
+/// Writes blocks of the sizes given, in long writes. Syncs the file after each `unsynced_max` bytes.
 fn write_column(
     file: &dyn File,
     unit: usize,

@@ -30,7 +30,7 @@ impl EarlyPages {
         self.0.contains(logical)
     }
 
-    /// The entry that a page will have in the page table when it is published with this batch.
+    /// Returns the entry that a page will have in the page table when it is published with this batch.
     pub fn get(&self, logical: u64, batch: u64) -> Option<PageEntry> {
         self.0.get(logical).map(|word| entry(word, batch))
     }
@@ -47,7 +47,7 @@ impl EarlyPages {
         self.0.remove(logical).map(|word| entry(word, 0))
     }
 
-    /// All entries, for this batch, in the order of logical pages.
+    /// Returns all entries, for this batch, in the order of logical pages.
     pub fn iter(&self, batch: u64) -> impl Iterator<Item = (u64, PageEntry)> {
         self.0.iter().map(move |(logical, word)| (logical, entry(word, batch)))
     }

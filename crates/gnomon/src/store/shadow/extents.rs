@@ -1,8 +1,8 @@
 //! Space for pages that take more than one physical page: extents.
 //!
-//! Promises: whoever has reserved pages of any sizes gets them, in one piece each. How many free physical pages there
-//! are says nothing about that, so extents are not promised but taken when they are reserved, and the file grows if it
-//! has no hole for one. What was reserved and is not needed goes back.
+//! Promises: a page transaction that has reserved pages of any sizes gets them, in one piece each. The number of free
+//! physical pages says nothing about that, so extents are not promised but taken when they are reserved, and the file
+//! grows if it has no hole for one. Pages that were reserved and are not needed go back.
 //!
 //! Extents that are taken and not written yet wait here, by size; those of one size are all alike. They are no root's,
 //! so a crash forgets them. Physical pages that are pages by themselves are counted only, by [`Space`](super::Space).
@@ -20,22 +20,22 @@ use crate::{
     page::{PageCounts, PageSize, SIZES},
 };
 
-/// So many blocks, if these are extents, are kept for page transactions that give pages back: they, too, write before
-/// they free.
+/// Number of blocks, if these are extents, that are kept for page transactions that give pages back: they, too, write
+/// before they free.
 const KEPT_BLOCKS: u64 = 64;
 
 /// The extents that are taken and not written yet.
 #[derive(Default)]
 pub(super) struct Extents {
-    /// By size, where they are. Those at the beginning of a file are used first.
+    /// Their places, by size. Those at the beginning of a file are used first.
     waiting: [BTreeSet<Place>; SIZES],
-    /// How many of them are promised to page transactions and batches.
+    /// Number of them that are promised to page transactions and batches.
     promised: PageCounts,
-    /// How many more of [`BLOCK`] are kept for every batch, if these are extents.
+    /// Number of further ones of [`BLOCK`] that are kept for every batch, if these are extents.
     standing: u64,
 }
 
-/// Whether the file may grow for an extent.
+/// Permission for the file to grow for an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grow {
     Yes,
@@ -47,7 +47,8 @@ impl Extents {
         &mut self.waiting[usize::from(size.code())]
     }
 
-    /// How many are promised, and wanted by whoever has this purpose for every batch and for those that free space.
+    /// Returns the number that a reservation for this purpose must leave: those promised, those kept for every batch
+    /// and, with [`Purpose::Use`], those kept for transactions that free space.
     fn wanted(&self, size: PageSize, purpose: Purpose) -> u64 {
         let kept = match purpose {
             _ if size != BLOCK || self.standing == 0 => 0,
@@ -57,13 +58,13 @@ impl Extents {
         self.promised[size] + kept
     }
 
-    /// Takes one that waits, if there are more than so many.
+    /// Takes one that waits, if more than `more_than` wait.
     fn pop(&mut self, size: PageSize, more_than: u64) -> Option<Place> {
         let waiting = self.waiting(size);
         if waiting.len() as u64 > more_than { waiting.pop_first() } else { None }
     }
 
-    /// Takes one that nobody wants.
+    /// Takes one that is neither promised nor kept.
     fn pop_unwanted(&mut self, size: PageSize) -> Option<Place> {
         let wanted = self.wanted(size, Purpose::Use);
         let waiting = self.waiting(size);
@@ -72,12 +73,12 @@ impl Extents {
 }
 
 impl ShadowStore {
-    /// How many physical pages a page takes.
+    /// Returns the number of physical pages that a page takes.
     pub(super) fn physical_pages(&self, size: PageSize) -> u64 {
         (size.bytes() / self.unit.bytes()).max(1) as u64
     }
 
-    /// How many physical pages these pages take.
+    /// Returns the number of physical pages that these pages take.
     pub(super) fn physical_pages_of(&self, pages: &PageCounts) -> u64 {
         pages.iter().map(|(size, count)| count * self.physical_pages(size)).sum()
     }
@@ -86,7 +87,7 @@ impl ShadowStore {
         size > self.unit
     }
 
-    /// Takes the extents among these pages, and promises them. Their space has been reserved, as if they were pages.
+    /// Takes the extents among these pages, and promises them. Their space has been reserved already, as for pages.
     pub(super) fn reserve_extents(&self, purpose: Purpose, pages: &PageCounts, grow: Grow) -> Result<()> {
         let mut done = PageCounts::default();
         for (size, count) in pages.iter().filter(|(size, _)| self.is_extent(*size)) {
@@ -120,7 +121,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Keeps so many blocks for every batch, if these are extents, and some for those that free space.
+    /// Keeps `blocks` blocks for every batch, if these are extents, and some for transactions that free space.
     pub(super) fn keep_standing(&self, purpose: Purpose, blocks: u64) -> Result<()> {
         if !self.is_extent(BLOCK) {
             return Ok(());
@@ -135,7 +136,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Gives back what was reserved.
+    /// Gives reserved pages back.
     pub(super) fn unreserve(&self, pages: &PageCounts) {
         for (size, count) in pages.iter() {
             if self.is_extent(size) {
@@ -214,7 +215,7 @@ impl ShadowStore {
                 (Search::Load(bitmap), _) => self.load_bitmap(bitmap)?,
                 (Search::Nothing, Some(growth)) if grow == Grow::Yes => {
                     let _growing = self.growing.lock();
-                    // Unless somebody else just did that.
+                    // Unless another thread has just done so.
                     if self.space.lock().file_end(disk) == growth.from && !self.grow_file(growth)? {
                         return Ok(None);
                     }
@@ -224,7 +225,7 @@ impl ShadowStore {
         }
     }
 
-    /// Has extents wait elsewhere that lie beyond an end, so that the file can be cut there.
+    /// Replaces waiting extents that lie beyond an end by others, so that the file can be cut there.
     pub(super) fn move_waiting(&self) -> Result<()> {
         for size in PageSize::all().filter(|size| self.is_extent(*size)) {
             let beyond: Vec<Place> = {
@@ -239,7 +240,7 @@ impl ShadowStore {
             };
             let mut extents = self.extents.lock();
             let waiting = extents.waiting(size);
-            // Somebody may have taken one meanwhile.
+            // Another thread may have taken one meanwhile.
             let replaced = |(before, now): (Place, Place)| match waiting.remove(&before) {
                 true => {
                     waiting.insert(now);
@@ -254,7 +255,8 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Has no extent wait that names a lost disk; false if there is no room for others.
+    /// Removes lost disks from waiting extents, and replaces those that are on no other disk. False if there is no
+    /// room for that.
     pub(super) fn forget_lost_extents(&self) -> Result<bool> {
         let there =
             |place: &Place| Place::of(place.copies().filter(|copy| self.disks.is_there(*copy))).present();
@@ -304,7 +306,7 @@ impl ShadowStore {
         extents.promised[size] -= covered;
         reserved[size] -= covered;
         while (waited.len() as u64) < count {
-            // What is kept for every batch.
+            // Extents that are kept for every batch.
             let promised = extents.promised[size];
             let Some(place) = extents.pop(size, promised) else { break };
             waited.push(place);

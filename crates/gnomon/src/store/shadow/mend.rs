@@ -55,7 +55,7 @@ impl ShadowStore {
         mended
     }
 
-    /// Whether it had to be zeroed.
+    /// Zeroes a page if it is damaged. Returns true if it was.
     fn mend_page(&self, copy: u64) -> std::io::Result<bool> {
         let mut block = vec![0; self.unit.bytes()];
         let Some(member) = self.disks.member(place::disk_of(copy)) else { return Ok(false) };

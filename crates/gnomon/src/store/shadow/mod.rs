@@ -22,10 +22,10 @@
 //! hands out no page that is reachable, and `release` comes after the root's sync). A failure from closing on
 //! poisons the store (invariant 5). Durable winners are a prefix of CSN order (invariant 2).
 //!
-//! *Early writes.* When more than an eighth of the pool is changed, a page transaction writes some changed pages to
-//! free space before their batch is closed, and remembers the places. No root reaches them, so a crash forgets them.
-//! A page transaction can thus be larger than the pool. A transaction that has locked whole trees changes and writes
-//! pages of its own before it enters the gate ([`private`]).
+//! *Early writes.* When more than an eighth of the pool is changed (half, if batches can wait), a page transaction
+//! writes some changed pages to free space before their batch is closed, and remembers the places. No root reaches
+//! them, so a crash forgets them. A page transaction can thus be larger than the pool. A transaction that has locked
+//! whole trees changes and writes pages of its own before it enters the gate ([`private`]).
 //!
 //! *Latches and mutexes, in the order in which one thread takes them:* the commit gate; frame latches (each access
 //! method has its order among data pages; then a loader's, upward through the levels of the page table); `early` or
@@ -33,8 +33,8 @@
 //! group of the translation cache, never during I/O.
 //!
 //! *Confirming.* A root that lists its batch's pages loses the batch if one of them is damaged later, since that looks
-//! like a crash. So when nobody has written for a moment, and when the database is closed, the root is written once
-//! more without the list ([`ShadowStore::confirm`]).
+//! like a crash. So after a moment without writes, and when the database is closed, the root is written once more
+//! without the list ([`ShadowStore::confirm`]).
 //!
 //! *Cleaning.* [`clean`] keeps long free runs available, and the file short.
 //!
@@ -112,9 +112,9 @@ pub const FILE: &str = "pages";
 /// Its name until it is a database.
 pub(crate) const UNFINISHED_FILE: &str = "pages.new";
 
-/// Changed pages of about so many bytes are written early at a time.
+/// Bytes of changed pages that are written early at a time, about.
 const EARLY_BYTES: usize = 256 << 10;
-/// Growth up to so many bytes is filled with zeros.
+/// Growth of a file, in bytes, up to which it is filled with zeros.
 const ZEROED_BYTES_MAX: u64 = 8 << 20;
 
 /// A store of pages in one file on each of its disks.
@@ -124,85 +124,86 @@ pub struct ShadowStore {
     /// The size of a physical page, and of the smallest page.
     unit: PageSize,
     pool: Pool,
-    /// The bytes of changed pages beyond which a page transaction writes some early.
+    /// Bytes of changed pages beyond which a page transaction writes some early; four times as many if batches can
+    /// wait.
     pub(crate) dirty_bytes_max: usize,
     /// The commit gate: shared while a page transaction changes pages, exclusive while a batch is closed.
     gate: Line<RwLock<()>>,
     accumulating: Line<Mutex<Accumulating>>,
-    /// One thread at a time writes early.
+    /// Held by the one thread that writes early.
     early: Mutex<()>,
-    /// One thread at a time grows the file.
+    /// Held by the one thread that grows a file.
     growing: Mutex<()>,
     space: Line<Mutex<Spaces>>,
     extents: Mutex<Extents>,
-    /// The published root: durable, and what the page table in memory stands under.
+    /// The published root: durable, and the root of the page table in memory.
     root: Mutex<Root>,
     logical: Line<Mutex<Logical>>,
     pins: Mutex<pin::Pins>,
     translations: Translations,
     counters: Arc<Counters>,
-    /// How often what a page covers has changed since the store was opened.
+    /// Number of changes of the ranges that pages cover, since the store was opened.
     restructured: Line<AtomicU64>,
     /// The last CSN that was taken.
     last_csn: Line<AtomicU64>,
     durability: Durability,
     poison: OnceLock<Arc<str>>,
-    /// Called when it is poisoned.
+    /// Called when the store is poisoned.
     tell_poisoned: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Tells of the log that a root needs beside it.
+    /// Returns the mark of the log that a root needs beside it.
     mark_roots: OnceLock<Box<dyn Fn() -> Result<Option<LogMark>> + Send + Sync>>,
     read_only: AtomicBool,
-    /// Whether something was written since the store was opened.
+    /// True if something was written since the store was opened.
     has_written: Mutex<bool>,
-    /// Whether the cleaner has something to do, as far as the last batch could tell.
+    /// True if the cleaner has something to do, as far as the last batch could tell.
     cleaning_wanted: AtomicBool,
-    /// Whether every page has as many copies as it should, as far as is known.
+    /// True if every page has as many copies as it should, as far as is known.
     copies_whole: AtomicBool,
-    /// Whether a disk was lost that no other has taken the place of since.
+    /// True if a disk was lost and no other has taken its place since.
     wants_disk: AtomicBool,
-    /// How many transactions have pages of their own, on whichever disks.
+    /// Number of transactions that have private pages, on any disk.
     private_views: AtomicU64,
-    /// Whether a page without all its copies was met since making missing copies began from the first page.
+    /// True if a page without all its copies was found since making missing copies began from the first page.
     fill_found: AtomicBool,
-    /// Making missing copies; held over I/O, before anything else.
+    /// Progress of making missing copies. Its mutex is held over I/O, and taken before any other.
     filled: Mutex<copies::Filling>,
-    /// Objects of which a copy was found damaged: nodes by their first page.
+    /// Objects with a copy that was found damaged: nodes by their first page.
     damaged: Mutex<BTreeSet<PoolKey>>,
-    /// What was found wrong with disks and copies and not asked for yet.
+    /// Messages about disks and copies that were not taken yet.
     reports: Mutex<VecDeque<String>>,
-    /// Whether the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
+    /// True if the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
     #[cfg(test)]
     pub(crate) planted: Option<PlantedBug>,
     #[cfg(all(test, shuttle))]
     pub(crate) race: Option<PlantedRace>,
-    /// Whether places that become free are filled with nonsense.
+    /// True if places that become free are overwritten with nonsense.
     #[cfg(all(test, shuttle))]
     scribbles: bool,
 }
 
-/// What goes into the next commit batch.
+/// The contents of the next commit batch.
 #[derive(Default)]
 struct Accumulating {
     /// The number of that batch.
     batch: u64,
     /// Changed pages, by logical number.
     dirty: Dirty,
-    /// Changed pages that were written early: where.
+    /// Places of changed pages that were written early.
     early: EarlyPages,
-    /// Those of the batch in flight, and its number, until the page table knows them.
+    /// Number of the batch in flight, and its pages that were written early, until the page table has them.
     early_in_flight: (u64, Arc<EarlyPages>),
     /// Logical pages given back.
     freed: BTreeSet<u64>,
-    /// Pages that the cleaner copied elsewhere.
+    /// Pages that the cleaner or a repair copied elsewhere.
     moved: Vec<clean::Move>,
-    /// Nodes and bitmaps that the cleaner wants elsewhere.
+    /// Nodes and bitmaps that the cleaner or a repair moves by rewriting them.
     rewritten: Vec<PoolKey>,
-    /// Whether pages were written under its number before it was closed.
+    /// True if pages were written under the batch's number before it was closed.
     wrote_early: bool,
     /// Space reserved for it.
     reserved: PageCounts,
-    /// Of that, what page transactions reserved that have not ended.
+    /// The part of it that belongs to page transactions that have not ended.
     reserved_open: PageCounts,
 }
 
@@ -231,15 +232,15 @@ impl Dirty {
 }
 
 impl Accumulating {
-    /// Pages that the batch will need if nothing is added, in a page table with so many nodes of level 1. Nodes above
-    /// and bitmaps have a reservation of their own, see [`standing_pages`].
+    /// Returns the pages that the batch will need if nothing is added, in a page table with `nodes` nodes of level 1.
+    /// Nodes above and bitmaps have a reservation of their own, see [`standing_pages`].
     fn needed(&self, nodes: u64) -> PageCounts {
         let written = self.dirty.frames.len() + self.rewritten.len();
         let changed = written + self.early.len() + self.freed.len() + self.moved.len();
         self.dirty.counts + PageCounts::of(BLOCK, self.rewritten.len() as u64 + nodes.min(changed as u64))
     }
 
-    /// What was reserved and will not be needed.
+    /// Takes the pages that will not be needed out of the reservation, and returns them.
     fn take_excess(&mut self, nodes: u64) -> PageCounts {
         let excess = self.reserved.beyond(&(self.reserved_open + self.needed(nodes)));
         self.reserved = self.reserved.beyond(&excess);
@@ -253,9 +254,9 @@ struct Logical {
     free: Vec<u64>,
     /// All numbers from here on were never used.
     end: u64,
-    /// Where looking for unused numbers in the page table goes on; nodes below were looked through.
+    /// Where the search for unused numbers in the page table goes on; nodes below were searched.
     scanned: u64,
-    /// Where that ends: numbers from here on were handed out in this run.
+    /// Where that search ends: numbers from here on were handed out in this run.
     scan_end: u64,
 }
 
@@ -270,12 +271,12 @@ enum When {
     BeforeBatch,
 }
 
-/// What a page transaction will do on the whole.
+/// The effect of a page transaction on the number of pages in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Use more pages, or as many.
+    /// It uses as many pages as before, or more.
     Use,
-    /// Give pages back.
+    /// It gives pages back.
     Free,
 }
 
@@ -333,7 +334,7 @@ pub(crate) enum PlantedRace {
     WatermarkOutOfOrder,
     /// A serializable scan looks at pending keys after the tree.
     PendingAfterTree,
-    /// Those who insert do not know of a serializable scan.
+    /// Inserts do not notice a serializable scan.
     ScanNotCounted,
     /// A transaction notes what it saw of others before it waits for their locks.
     SeenBeforeLock,
@@ -364,28 +365,28 @@ impl ShadowStore {
         self.space.lock().set_fill_max(fill_max);
     }
 
-    /// Whether it was opened for reading only.
+    /// True if the store was opened for reading only, or writing was ended.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Acquire)
     }
 
-    /// Nothing is written any more: it was opened to be looked at, and what had to be changed for that was.
+    /// Makes the store read-only: it was opened for reading, and the changes that this needs are made.
     pub fn end_writing(&self) {
         self.read_only.store(true, Ordering::Release);
     }
 
-    /// Has four times as many changed pages wait, since commits do not wait for their batch but a few, and batches keep
-    /// out of the way of what the others wait for.
+    /// Lets four times as many changed pages wait, and makes the writes of batches yield to syncs of the log. For a
+    /// store where few commits wait for their batch.
     pub fn let_pages_wait(&self) {
         self.disks.batches_can_wait.store(true, Ordering::Relaxed);
     }
 
-    /// Whether so many changed pages wait that a batch should be written, before page transactions write some.
+    /// True if so many changed pages wait that a batch should be written, before page transactions write some early.
     pub fn has_many_changed_pages(&self) -> bool {
         self.accumulating.lock().dirty.bytes > 2 * self.dirty_bytes_max
     }
 
-    /// Has somebody be told when it is poisoned, by a call that must not block. Once.
+    /// Sets the function that is called when the store is poisoned. It must not block. Set once.
     pub fn tell_when_poisoned(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _ = self.tell_poisoned.set(Box::new(tell));
     }
@@ -396,28 +397,28 @@ impl ShadowStore {
         let _ = self.mark_roots.set(Box::new(mark));
     }
 
-    /// The log of commits that the newest root tells of.
+    /// Returns the mark of the log of commits in the newest root.
     pub fn log_mark(&self) -> LogMark {
         self.root.lock().log
     }
 
-    /// The mark for a root that follows another one.
+    /// Returns the mark for a root that follows another one.
     fn next_mark(&self, before: &Root) -> Result<LogMark> {
         let marked = self.mark_roots.get().map_or(Ok(None), |mark| mark())?;
         Ok(marked.unwrap_or(before.log))
     }
 
-    /// Whether it was closed, and nothing written since.
+    /// True if the store was closed, and nothing was written since.
     pub fn was_closed(&self) -> bool {
         self.root.lock().closed
     }
 
-    /// Whether nothing was ever committed to it.
+    /// True if nothing was ever committed to the store.
     pub fn is_new(&self) -> bool {
         self.root.lock().depth == 0
     }
 
-    /// Whether a disk has something of such a store.
+    /// True if a disk has a file of such a store that is not empty.
     pub fn is_on(disk: &dyn Disk) -> Result<bool> {
         match disk.open(FILE, false) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -425,7 +426,7 @@ impl ShadowStore {
         }
     }
 
-    /// The size of the smallest pages.
+    /// Returns the size of a physical page, which is that of the smallest page.
     pub fn unit(&self) -> PageSize {
         self.unit
     }
@@ -436,15 +437,15 @@ impl ShadowStore {
         self.begin_for(Purpose::Use, pages)
     }
 
-    /// Begins a page transaction as [`ShadowStore::begin`] does, with some space that is kept on a full disk for those
-    /// that free more than they use.
+    /// Begins a page transaction as [`ShadowStore::begin`] does. One with [`Purpose::Free`] may also use the space
+    /// that is kept on a full disk for transactions that free more than they use.
     pub fn begin_for(&self, purpose: Purpose, pages: impl Into<PageCounts>) -> Result<PageTxn<'_>> {
         let reserved = self.reserve(purpose, &pages.into(), &PageCounts::default())?;
         self.enter(reserved)
     }
 
-    /// Reserves what a page transaction that changes `pages` may write beyond what is `held` for it already. Returns
-    /// what that is.
+    /// Reserves the pages that a page transaction that changes `pages` may write, beyond those that are `held` for it
+    /// already. Returns them.
     fn reserve(&self, purpose: Purpose, pages: &PageCounts, held: &PageCounts) -> Result<PageCounts> {
         if self.is_read_only() {
             return Err(Error::ReadOnly);
@@ -485,7 +486,7 @@ impl ShadowStore {
         self.reserve_extents(purpose, reserved, Grow::Yes)
     }
 
-    /// Goes through the gate with so much reserved.
+    /// Enters the gate with `reserved` reserved.
     fn enter(&self, reserved: PageCounts) -> Result<PageTxn<'_>> {
         let gate = self.gate.read();
         // From inside the gate: it belongs to the batch that closes next, and goes with it.
@@ -498,9 +499,9 @@ impl ShadowStore {
         Ok(pages)
     }
 
-    /// Grows the files for the sake of a reservation, unless somebody else just did.
+    /// Grows the files for a reservation, unless another thread has just done so.
     fn grow(&self) -> Result<()> {
-        // One at a time: what one zeroes another must not have handed out.
+        // One thread at a time: pages that one zeroes must not be handed out by another meanwhile.
         let _growing = self.growing.lock();
         let mut full = Vec::new();
         let growths = self.space.lock().growths();
@@ -525,7 +526,8 @@ impl ShadowStore {
         }
     }
 
-    /// Grows the file of a disk; false if the disk has no room for all of that, but it may have grown by a part.
+    /// Grows the file of a disk. Returns false if the disk has no room for all of it; the file may have grown by a
+    /// part.
     fn grow_file(&self, Growth { disk, from, to: wanted }: Growth) -> Result<bool> {
         let Some(member) = self.disks.member(disk) else { return Ok(true) };
         let grow = |to: u64| -> std::io::Result<()> {
@@ -577,8 +579,8 @@ impl ShadowStore {
         }
     }
 
-    /// Stops the store, but for saying what is durable: every later call fails with this cause (the first one counts),
-    /// in the error returned.
+    /// Poisons the store: every later call fails with this cause (the first one counts), which is in the error
+    /// returned. The durable CSN can still be asked for.
     pub fn poison(&self, cause: &Error) -> Error {
         let _ = self.poison.set(cause.as_cause());
         self.durability.fail();
@@ -588,7 +590,7 @@ impl ShadowStore {
         self.check().err().unwrap_or(Error::Closed)
     }
 
-    /// The last CSN that was taken.
+    /// Returns the last CSN that was taken.
     pub fn last_csn(&self) -> Csn {
         Csn(self.last_csn.load(Ordering::Acquire))
     }
@@ -599,7 +601,7 @@ impl ShadowStore {
         if self.is_confirmed() { Ok(()) } else { self.lead_if_free(Self::confirm_root) }
     }
 
-    /// How much of the store is in use.
+    /// Returns the counters and the use of space of the store.
     pub fn stats(&self) -> StoreStats {
         let root = *self.root.lock();
         let held_pages = self.held_pages();
@@ -626,37 +628,39 @@ impl ShadowStore {
         }
     }
 
-    /// Notes that a transaction changed so many bytes of keys and values.
+    /// Counts `bytes` bytes of keys and values that a transaction changed.
     pub fn note_changed(&self, bytes: usize) {
         self.counters.bytes_changed.add(bytes as u64);
     }
 
-    /// Physical pages that may not be handed out, and those of them that the newest root reaches.
+    /// Returns the number of physical pages that may not be handed out, and of those that the last closed batch's
+    /// root reaches.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn taken_and_reachable(&self) -> (u64, u64) {
         let space = self.space.lock();
         (space.taken(), space.reachable())
     }
 
-    /// Has several disks be written one after the other, so that events are counted alike in each run.
+    /// Writes several disks one after the other, so that events are counted alike in each run.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn write_in_order(&mut self) {
         self.disks.parallel = false;
     }
 
-    /// The number of the next batch.
+    /// Returns the number of the next batch.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn next_batch(&self) -> u64 {
         self.accumulating.lock().batch
     }
 
-    /// Where a logical page is, as far as the page table can be read: the name of a file, and which page of it.
+    /// Returns where a logical page is, as far as the page table can be read: the name of a file, and which page of
+    /// it.
     pub fn place_of(&self, page: PageId) -> Option<(String, u64)> {
         let first = self.entry(0, page.0).ok()??.place.first;
         Some((open::file_name(place::disk_of(first)), place::page_of(first)))
     }
 
-    /// What the page at `entry` must say of itself.
+    /// Returns the identity that the page at `entry` must carry.
     fn identity_of(&self, level: u8, logical: u64, entry: PageEntry) -> Identity {
         Identity { database: self.database, level, logical, batch: entry.batch, early: entry.early }
     }
@@ -669,8 +673,8 @@ impl ShadowStore {
         }
     }
 
-    /// Reads the page at `entry`, which must be the one named: the copy whose disk has less to do, or if that is not
-    /// whole, the other, or if neither is, what their whole sectors come to; and then has what is damaged repaired.
+    /// Reads the page at `entry`, and checks its identity. Reads the copy whose disk has less to do; if that is not
+    /// whole, the other one; if neither is, combines their whole sectors. Notes damage, so that it is repaired.
     fn read_page(&self, level: u8, logical: u64, entry: PageEntry) -> Result<Page> {
         let mut failed = None;
         for copy in self.disks.readable(entry.place) {
@@ -729,8 +733,8 @@ impl ShadowStore {
         self.pool.get(PoolKey { level: 0, index: id.0 }).is_some()
     }
 
-    /// Reads what a batch needs to have a data page written anew: the nodes of the page table above it, and the map of the
-    /// space that it is in.
+    /// Reads the pages that a batch needs to rewrite a data page: the nodes of the page table above it, and the
+    /// bitmap of the space that it is in.
     pub fn load_nodes(&self, id: PageId) -> Result<()> {
         let Some(entry) = self.entry(0, id.0)? else { return Ok(()) };
         entry.place.copies().try_for_each(|copy| self.load_bitmap(place::bitmap_of(copy)))?;
@@ -738,7 +742,7 @@ impl ShadowStore {
         (1..=depth).try_for_each(|level| self.node(level, table::node_base(level, id.0)).map(drop))
     }
 
-    /// The page table's entry for the object of `level` over `logical`: a data page (0) or a node.
+    /// Returns the page table's entry for the object of `level` over `logical`: a data page (0) or a node.
     fn entry(&self, level: u8, logical: u64) -> Result<Option<PageEntry>> {
         if level > 0 {
             return self.walk(level, logical);
@@ -769,7 +773,7 @@ impl ShadowStore {
         Ok(table::entry(&node, table::slot(level + 1, logical)).present())
     }
 
-    /// A node of the page table as published, if there is one.
+    /// Returns a node of the page table as published, if there is one.
     fn node(&self, level: u8, base: u64) -> Result<Option<ReadLatch>> {
         let key = PoolKey { level, index: base };
         if let Some(latch) = self.pool.read(key) {
@@ -789,7 +793,7 @@ impl ShadowStore {
         }
     }
 
-    /// The frame of a data page.
+    /// Returns the frame of a data page.
     fn data(&self, id: PageId) -> Result<Pin> {
         self.pool
             .fetch(PoolKey { level: 0, index: id.0 }, || {
@@ -839,8 +843,8 @@ impl ShadowStore {
             None => Ok(None),
         };
         let mut space = self.space.lock();
-        // Whoever loaded it meanwhile may have changed it already, and written it elsewhere: what was read counts for
-        // nothing then, not even an error.
+        // Another thread may have loaded it meanwhile, changed it, and written it elsewhere. Then the result of this
+        // read does not count, not even an error.
         if !space.is_loaded(bitmap) {
             space.load(bitmap, stored?.as_ref());
         }
@@ -851,7 +855,7 @@ impl ShadowStore {
     /// covers them. In a mirrored store a page has one copy only if there is room for no other, or no other disk.
     fn take_space(&self, pages: u64, life: Life, reserved: &mut u64) -> Result<Vec<Place>> {
         let mut taken: Vec<Place> = Vec::with_capacity(pages as usize);
-        // What of the reservation was used up.
+        // Pages of the reservation that were used up.
         let mut covered = 0;
         let mut chosen = [0; DISKS_MAX];
         let mut full: Vec<usize> = Vec::new();
@@ -922,8 +926,8 @@ impl ShadowStore {
         Ok(taken)
     }
 
-    /// Notes in the root, before the first write of this run, that the store is open; and has both pairs of copies hold
-    /// the state that the run begins with, since its first batch overwrites the pair that the root stands in.
+    /// Notes in the root, before the first write of this run, that the store is open. Also writes the state that the
+    /// run begins with to both pairs of copies, since the first batch overwrites the pair that the root stands in.
     pub fn before_writing(&self) -> Result<()> {
         let mut has_written = self.has_written.lock();
         let root = *self.root.lock();
@@ -948,7 +952,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Writes a root of which everything is durable.
+    /// Writes a root that reaches durable pages only.
     fn write_root_alone(&self, root: Root) -> Result<()> {
         let root = Root { copies_whole: self.copies_whole.load(Ordering::Acquire), ..root };
         self.write_root(&root, &[])?;
@@ -957,7 +961,8 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Nodes of the page table: over all page numbers handed out, and over the bitmaps beyond them.
+    /// Returns the number of nodes of the page table: over all page numbers handed out, and over the bitmaps beyond
+    /// them.
     fn table_pages(&self, root: &Root) -> u64 {
         let space = self.space.lock();
         let bitmaps: Vec<u64> = space
@@ -974,9 +979,9 @@ impl ShadowStore {
             .sum()
     }
 
-    /// Remembers something that whoever runs the database should know.
+    /// Records a message about disks and copies for the operator of the database.
     pub fn report(&self, text: String) {
-        /// So many reports are kept; then the oldest go.
+        /// Number of messages that are kept at most; the oldest are dropped.
         const REPORTS_MAX: usize = 100;
         let mut reports = self.reports.lock();
         if reports.len() == REPORTS_MAX {
@@ -985,12 +990,12 @@ impl ShadowStore {
         reports.push_back(text);
     }
 
-    /// What was found wrong with disks and copies since this was last asked.
+    /// Takes the messages about disks and copies that were recorded since the last call.
     pub fn take_reports(&self) -> Vec<String> {
         self.reports.lock().drain(..).collect()
     }
 
-    /// Makes everything durable and notes that no write was cut short. Nothing may be changed any more.
+    /// Makes everything durable and notes that no write was cut short. The caller must change nothing any more.
     pub fn close(&self) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -1010,12 +1015,12 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Whether the root's pages are known to be durable without a look at them.
+    /// True if the root lists no pages: all that it reaches is known to be durable without a look at it.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed.load(Ordering::Acquire)
     }
 
-    /// Writes pages to the places given, in long writes, and then does something more on each disk.
+    /// Writes pages to the places given, in long writes, and then calls `then` for each disk.
     fn write_pages(
         &self,
         batch: u64,
@@ -1060,7 +1065,7 @@ impl ShadowStore {
         let (batch, mut reserved) = {
             let mut accumulating = self.accumulating.lock();
             let mut bytes = 0;
-            // A frame that somebody (perhaps this thread) holds exclusively is passed over, not waited for.
+            // A frame that a thread (perhaps this one) holds exclusively is passed over, not waited for.
             for (frame, size) in accumulating.dirty.frames.values() {
                 if bytes >= EARLY_BYTES {
                     break;
@@ -1114,30 +1119,30 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// Gives up the place of an early write, and gives the batch back what it took of its reservation.
+    /// Gives up the place of an early write, and gives its pages back to the batch's reservation.
     fn release_early(&self, page: PageEntry) {
-        // In this order: what the batch has must have been promised.
+        // In this order: the reservation of the batch must be promised already.
         self.release_for_reservation(page);
         self.accumulating.lock().reserved[page.size] += 1;
     }
 }
 
-/// At most so much is written for a page transaction that changes `pages` in a store of `logical_end`, beside the
-/// [`standing_pages`].
+/// Returns the most pages that are written for a page transaction that changes `pages` in a store of `logical_end`,
+/// beside the [`standing_pages`].
 fn pages_written(pages: &PageCounts, logical_end: u64) -> PageCounts {
     let count = pages.pages();
-    // The last are nodes above and bitmaps that there are not yet.
+    // The last are nodes above and bitmaps that do not exist yet.
     *pages + PageCounts::of(BLOCK, count.min(nodes(logical_end + count)) + count / table::FANOUT)
 }
 
-/// Nodes of level 1 that map `logical_end` pages.
+/// Returns the number of nodes of level 1 that map `logical_end` pages, at most.
 fn nodes(logical_end: u64) -> u64 {
     logical_end / table::FANOUT + 1
 }
 
-/// At most so many blocks, nodes of higher levels, bitmaps, and nodes above these are written for a batch, whatever it
-/// changes. Those that they replace are free when it is durable, so this is always reserved, and used once for every
-/// batch.
+/// Returns the most blocks (nodes of higher levels, bitmaps, and nodes above these) that are written for a batch,
+/// whatever it changes. Those that they replace are free when it is durable, so this number is always reserved, and
+/// used once for every batch.
 fn standing_pages(logical_end: u64, chunks: u64) -> u64 {
     let bitmaps = chunks + 2;
     let mut level = nodes(logical_end);
@@ -1202,7 +1207,8 @@ impl PageRead for ShadowStore {
 
     fn read_again(&self, id: PageId, restructured: u64) -> Option<ReadLatch> {
         let latch = self.pool.read(PoolKey { level: 0, index: id.0 })?;
-        // Behind the latch: whoever has changed what the page covers has noted it before he let go of it.
+        // Behind the latch: a thread that changes the range that the page covers notes that before it releases the
+        // latch.
         (self.restructured() == Some(restructured)).then_some(latch)
     }
 }

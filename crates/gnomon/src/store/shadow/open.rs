@@ -37,17 +37,17 @@ pub struct Opening {
     pub create: Option<u64>,
     /// The size of the physical pages of a new store, and of its smallest page: up to 4 KiB.
     pub unit: PageSize,
-    /// Whether a new store of several disks is mirrored.
+    /// True if a new store of several disks is mirrored.
     pub mirrored: bool,
-    /// Whether to go on without disks that are missing.
+    /// True to go on without disks that are missing.
     pub degraded: bool,
     /// The buffer pool's size in bytes.
     pub pool_bytes: usize,
-    /// Whether nothing is to be written.
+    /// True if nothing is to be written.
     pub read_only: bool,
 }
 
-/// What was found on the disks that were given.
+/// The state that was found on the disks that were given.
 struct Found {
     newest: RootCopy,
     /// The file of each disk that belongs to the newest state, by its number, and which of those given it is.
@@ -56,7 +56,7 @@ struct Found {
     missing: Vec<usize>,
     /// The reasons why some of them were left behind.
     reports: Vec<String>,
-    /// Whether every copy of the root on every disk is whole.
+    /// True if every copy of the root on every disk is whole.
     roots_whole: bool,
 }
 
@@ -71,7 +71,7 @@ impl Found {
     }
 }
 
-/// The identity of a disk that is added under this number after this batch.
+/// Returns the identity of a disk that is added under this number after this batch.
 pub(super) fn disk_identity(database: u64, disk: usize, batch: u64) -> u64 {
     let bytes = [database, disk as u64, batch].map(u64::to_le_bytes).concat();
     let (low, high) = (crc32c::crc32c(&bytes), crc32c::crc32c(&bytes[..20]));
@@ -127,7 +127,7 @@ impl ShadowStore {
         Self::assemble(&found, how)
     }
 
-    /// Whether there is no database yet: no disk has a file, or the making of one was cut short when some had.
+    /// True if there is no database yet: no disk has a file, or the making of one was cut short when some had.
     fn is_unmade(files: &[Option<Arc<dyn File>>]) -> Result<bool> {
         // The first disk gets its name last.
         if files.first().is_none_or(Option::is_some) {
@@ -258,7 +258,8 @@ impl ShadowStore {
         Ok(found)
     }
 
-    /// A file that was to grow when the disk was full, or at a crash, may end within a page, which is nobody's.
+    /// Cuts a part of a page at the end of a file. A file that was to grow when the disk was full, or at a crash, may
+    /// end within a page, which is not in use.
     fn cut_part_of_page(found: &Found) -> Result<()> {
         let unit = found.newest.root.unit.bytes() as u64;
         for (_, file) in found.present() {
@@ -275,7 +276,7 @@ impl ShadowStore {
     fn recover(found: &mut Found) -> Result<()> {
         let files = |disk: usize| found.file(disk);
         for (number, file) in found.present() {
-            // What a mirrored disk has lost of its end is found to be damaged, and repaired from the copies.
+            // Pages that a mirrored disk has lost at its end are found to be damaged, and repaired from the copies.
             let len = found.newest.disks.disks[number].end * found.newest.root.unit.bytes() as u64;
             if file.len()? < len {
                 file.allocate(len)?;
@@ -303,7 +304,7 @@ impl ShadowStore {
         Ok(())
     }
 
-    /// The store of what was found.
+    /// Makes the store of the state that was found.
     fn assemble(found: &Found, how: Opening) -> Result<ShadowStore> {
         let Found { newest, .. } = found;
         let root = newest.root;
@@ -471,7 +472,7 @@ fn renew(
     Ok(root)
 }
 
-/// The batch that every disk of a state had durably before the newest was begun.
+/// Returns the batch that every disk of a state had durably before the newest was begun.
 fn least_batch(newest: &RootCopy, copies: &[Result<RootCopy, root::RootFault>]) -> u64 {
     // Roots are written to the pairs of copies in turn, so the other pair on that disk has the one before.
     let on_it = copies.iter().flatten().filter(|copy| copy.disk == newest.disk);
@@ -482,8 +483,8 @@ fn least_batch(newest: &RootCopy, copies: &[Result<RootCopy, root::RootFault>]) 
 /// A batch has a number that is by so much larger at most than that of the one before ([`Root::of_new_run`]).
 const BATCHES_OF_RUN_MAX: u64 = 4;
 
-/// The reason if a disk's file is not as it was when the newest state was written: each batch is durable on all disks
-/// before the next one is begun, and a disk that fails is lost by the next root.
+/// Returns the reason if a disk's file is not as it was when the newest state was written. Each batch is durable on all
+/// disks before the next one is begun, and a disk that fails is lost by the next root.
 fn left_behind(owner: &RootCopy, newest: &RootCopy, least: u64) -> Option<String> {
     let (its, new) = (&owner.root, &newest.root);
     let state = |root: &Root| (root.csn, root.table, root.logical_end);
@@ -507,12 +508,12 @@ fn with_advice(detail: String, mirrored: bool) -> String {
     }
 }
 
-/// A file on a disk that is not left of something that was cut short.
+/// Returns the name of a file on a disk that is not the rest of an interrupted creation, if there is one.
 pub(super) fn foreign_file(disk: &dyn Disk) -> Result<Option<String>> {
     Ok(disk.list()?.into_iter().find(|name| name != UNFINISHED_FILE && !LIST_FILES.contains(&name.as_str())))
 }
 
-/// The name of a disk's file, for messages.
+/// Returns the name of a disk's file, for messages.
 pub(super) fn file_name(disk: usize) -> String {
     match disk {
         0 => FILE.into(),

@@ -15,7 +15,7 @@ use crate::{
 /// next commit batch as a whole.
 pub struct PageTxn<'a> {
     store: &'a ShadowStore,
-    /// What is reserved for it.
+    /// The pages that are reserved for it.
     reserved: PageCounts,
     part_size_max: PageSize,
     _gate: RwLockReadGuard<'a, ()>,
@@ -35,12 +35,12 @@ impl<'a> PageTxn<'a> {
         Csn(self.store.last_csn.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Takes all CSNs up to this one: of commits that are replayed together, while nobody else commits.
+    /// Takes all CSNs up to this one. For commits that are replayed together, while there are no other commits.
     pub fn replay_to(&mut self, csn: Csn) {
         self.store.last_csn.store(csn.0, Ordering::Release);
     }
 
-    /// Notes that it changes so many bytes of keys and values.
+    /// Counts `bytes` bytes of keys and values that it changes.
     pub fn note_changed(&self, bytes: usize) {
         self.store.note_changed(bytes);
     }
@@ -49,14 +49,14 @@ impl<'a> PageTxn<'a> {
         self.store
     }
 
-    /// Has it use pages up to this size for the parts of large values: what was reserved for it.
+    /// Sets the size of the largest pages for the parts of large values: the one that the reservation counts on.
     pub fn set_part_size_max(&mut self, size: PageSize) {
         self.part_size_max = size;
     }
 
     /// Writes changed pages early, if there are too many for one more.
     fn make_room(&self) -> Result<()> {
-        // An estimate read without waiting for anybody is good enough here.
+        // An estimate is good enough here: the mutex is released before anything is written.
         let dirty_bytes = self.store.accumulating.lock().dirty.bytes;
         let waits = self.store.disks.batches_can_wait.load(Ordering::Relaxed);
         let dirty_bytes_max = self.store.dirty_bytes_max * if waits { 4 } else { 1 };
@@ -65,8 +65,8 @@ impl<'a> PageTxn<'a> {
 }
 
 impl Drop for PageTxn<'_> {
-    /// Still inside the gate: what was reserved goes with its batch, but for what was not needed; and no batch holds
-    /// the half of what a panic cut short.
+    /// Ends the transaction, still inside the gate. The reservation goes with its batch, but for the part that was
+    /// not needed. If a panic cut the transaction short, the store is poisoned, so that no batch holds half of it.
     fn drop(&mut self) {
         let nodes = super::nodes(self.store.logical.lock().end);
         let excess = {
@@ -104,7 +104,7 @@ impl<'a> PageWrite for PageTxn<'a> {
         self.store.check()?;
         loop {
             let pin = self.store.data(id)?;
-            // What is changed already takes no more room.
+            // A page that is changed already takes no more room.
             if !pin.frame().dirty.load(Ordering::Relaxed) {
                 self.make_room()?;
             }
@@ -191,8 +191,8 @@ impl PageGuard for PageMut<'_> {
 }
 
 impl ShadowStore {
-    /// A logical page number that is not in use: one given back, else one that the page table shows unused (each node
-    /// is looked through once after opening), else a new one.
+    /// Returns a logical page number that is not in use: one given back, else one that the page table shows unused
+    /// (each node is looked through once after opening), else a new one.
     pub(super) fn allocate_logical(&self) -> Result<u64> {
         loop {
             let scan = {

@@ -1,4 +1,4 @@
-//! Pinned roots: states of the store that stay readable while others commit, as old as somebody needs them (for
+//! Pinned roots: states of the store that stay readable while others commit, for as long as they are needed (for
 //! backups, and for readers that are older than a change of whole pages).
 //!
 //! Promises: a pinned state is one that was published, and so durable; reading it takes no latch and no part of the
@@ -20,13 +20,13 @@ use crate::{
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
-/// What a pinned state keeps of pages in memory at most, nodes of the page table among them, in bytes.
+/// Bytes of pages that a pinned state keeps in memory at most, nodes of the page table included.
 const CACHED_BYTES_MAX: usize = 4 << 20;
 
-/// The pinned states of a store, and what is held for them.
+/// The pinned states of a store, and the pages held for them.
 #[derive(Default)]
 pub(super) struct Pins {
-    /// How often a state is pinned, by its batch.
+    /// Number of pins of a state, by its batch.
     states: BTreeMap<u64, usize>,
     held: Vec<Held>,
 }
@@ -38,12 +38,12 @@ struct Held {
 }
 
 impl Pins {
-    /// Whether a pinned state reaches a page that batch `written` wrote and `given_up` gave up.
+    /// True if a pinned state reaches a page that batch `written` wrote and `given_up` gave up.
     fn is_needed(&self, written: u64, given_up: u64) -> bool {
         written < given_up && self.states.range(written..given_up).next().is_some()
     }
 
-    /// Of the pages that batch `given_up` gave up, those that are free now. The others are held.
+    /// Returns those of the pages that batch `given_up` gave up that are free now. Holds the others.
     pub fn give_up(&mut self, pages: Vec<PageEntry>, given_up: u64) -> Vec<PageEntry> {
         let (needed, free): (Vec<PageEntry>, Vec<PageEntry>) =
             pages.into_iter().partition(|page| self.is_needed(page.batch, given_up));
@@ -59,7 +59,7 @@ impl Pins {
         *self.states.entry(batch).or_default() += 1;
     }
 
-    /// The pages that are free when a state is pinned once less.
+    /// Unpins a state once. Returns the pages that are free by that.
     fn unpin(&mut self, batch: u64) -> Vec<PageEntry> {
         let count = self.states.get_mut(&batch).expect("it was pinned");
         *count -= 1;
@@ -86,7 +86,7 @@ impl ShadowStore {
         PinnedRoot { store: self.clone(), root, cached: Mutex::default() }
     }
 
-    /// Physical pages that are in use for pinned states only.
+    /// Returns the number of physical pages that are in use for pinned states only.
     pub fn held_pages(&self) -> u64 {
         let pages =
             |held: &Held| held.page.place.copies().count() as u64 * self.physical_pages(held.page.size);
@@ -126,12 +126,12 @@ pub struct PinnedRoot {
 }
 
 impl PinnedRoot {
-    /// The last commit in it.
+    /// Returns the last commit in it.
     pub fn csn(&self) -> Csn {
         self.root.csn
     }
 
-    /// The batch that made it: pages that a later one wrote carry a larger number.
+    /// Returns the batch that made it: pages that a later one wrote carry a larger number.
     pub fn batch(&self) -> u64 {
         self.root.batch
     }
@@ -145,7 +145,7 @@ impl PinnedRoot {
         Ok(page)
     }
 
-    /// The page table's entry for a data page.
+    /// Returns the page table's entry for a data page.
     fn entry(&self, logical: u64) -> Result<Option<PageEntry>> {
         if self.root.depth == 0 || logical >= table::span(self.root.depth) {
             return Ok(None);

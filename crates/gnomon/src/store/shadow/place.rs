@@ -3,50 +3,50 @@
 
 use super::space::CHUNK_PAGES;
 
-/// So many disks a store can have at a time.
+/// Number of disks that a store can have at a time.
 pub const DISKS_MAX: usize = 16;
 /// The bits of a physical page number that say which page of its disk it is; the 4 above say which disk.
 const PAGE_BITS: u32 = 36;
 /// Pages that a disk can have.
 pub(crate) const DISK_PAGES_MAX: u64 = 1 << PAGE_BITS;
 
-/// The physical number of a page of a disk.
+/// Returns the physical number of a page of a disk.
 pub(crate) fn physical(disk: usize, page: u64) -> u64 {
     debug_assert!(disk < DISKS_MAX && page < DISK_PAGES_MAX);
     (disk as u64) << PAGE_BITS | page
 }
 
-/// The disk that a physical page is on.
+/// Returns the disk that a physical page is on.
 pub(crate) fn disk_of(physical: u64) -> usize {
     (physical >> PAGE_BITS) as usize
 }
 
-/// Which page of its disk a physical page is.
+/// Returns the page of its disk that a physical page is.
 pub(crate) fn page_of(physical: u64) -> u64 {
     physical & (DISK_PAGES_MAX - 1)
 }
 
-/// Every so many logical numbers there is one that only a bitmap can have.
+/// Distance between the logical numbers that only bitmaps can have.
 const BITMAP_STRIDE: u64 = CHUNK_PAGES / DISKS_MAX as u64;
 
 const _: () = assert!(CHUNK_PAGES.is_multiple_of(DISKS_MAX as u64));
 
-/// Whether a logical number is kept for bitmaps.
+/// True if a logical number is kept for bitmaps.
 pub(crate) fn is_bitmap(logical: u64) -> bool {
     logical.is_multiple_of(BITMAP_STRIDE)
 }
 
-/// The logical number of the bitmap of a disk's chunk.
+/// Returns the logical number of the bitmap of a disk's chunk.
 pub(crate) fn bitmap(disk: usize, chunk: u64) -> u64 {
     chunk * CHUNK_PAGES + disk as u64 * BITMAP_STRIDE
 }
 
-/// The logical number of the bitmap that a physical page is marked in.
+/// Returns the logical number of the bitmap that a physical page is marked in.
 pub(crate) fn bitmap_of(physical: u64) -> u64 {
     bitmap(disk_of(physical), page_of(physical) / CHUNK_PAGES)
 }
 
-/// The disk and the chunk of a bitmap.
+/// Returns the disk and the chunk of a bitmap.
 pub(crate) fn chunk_of(bitmap: u64) -> (usize, u64) {
     ((bitmap % CHUNK_PAGES / BITMAP_STRIDE) as usize, bitmap / CHUNK_PAGES)
 }
@@ -61,12 +61,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A place without a second copy.
+    /// Returns a place without a second copy.
     pub fn single(physical: u64) -> Place {
         Place { first: physical, second: 0 }
     }
 
-    /// The place of these copies, two at most.
+    /// Returns the place of these copies, two at most.
     pub fn of(copies: impl IntoIterator<Item = u64>) -> Place {
         let mut copies = copies.into_iter();
         Place { first: copies.next().unwrap_or_default(), second: copies.next().unwrap_or_default() }
@@ -75,38 +75,38 @@ impl Place {
     /// So many bits of a word hold a place.
     pub const WORD_BITS: u32 = 80;
 
-    /// The place as the low bits of a word.
+    /// Returns the place as the low bits of a word.
     pub fn word(self) -> u128 {
         u128::from(self.first) | u128::from(self.second) << (Place::WORD_BITS / 2)
     }
 
-    /// The place in the low bits of a word.
+    /// Returns the place in the low bits of a word.
     pub fn of_word(word: u128) -> Place {
         let half = |at: u32| (word >> at) as u64 & ((1 << (Place::WORD_BITS / 2)) - 1);
         Place { first: half(0), second: half(Place::WORD_BITS / 2) }
     }
 
-    /// The place, unless it is none.
+    /// Returns the place, unless it is none.
     pub fn present(self) -> Option<Place> {
         (self.first != 0).then_some(self)
     }
 
-    /// Its copies.
+    /// Returns its copies.
     pub fn copies(self) -> impl Iterator<Item = u64> + Clone {
         [self.first, self.second].into_iter().filter(|copy| *copy != 0)
     }
 
-    /// Whether a physical page is one of its copies.
+    /// True if a physical page is one of its copies.
     pub fn has(self, physical: u64) -> bool {
         self.copies().any(|copy| copy == physical)
     }
 
-    /// The place that follows on the disk, of each copy.
+    /// Returns the place that follows on the disk, of each copy.
     pub fn after(self, pages: u64) -> Place {
         Place { first: self.first + pages, second: if self.second == 0 { 0 } else { self.second + pages } }
     }
 
-    /// The place with one copy elsewhere.
+    /// Returns the place with one copy elsewhere.
     pub fn moved(self, from: u64, to: u64) -> Place {
         Place::of(self.copies().map(|copy| if copy == from { to } else { copy }))
     }

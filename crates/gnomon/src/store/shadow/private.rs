@@ -1,13 +1,14 @@
-//! Private pages: what one transaction changes on pages that nobody else changes meanwhile (Shadows, section 4.2: "it
-//! is free to use page-level updates for those pages covered by the lock").
+//! Private pages: the changes of one transaction on pages that no other transaction changes meanwhile (Shadows,
+//! section 4.2: "it is free to use page-level updates for those pages covered by the lock").
 //!
 //! A transaction that has locked trees as a whole changes copies of their pages. It has a map of its own from logical
-//! pages to these, in front of the page table, and a bounded cache; what does not fit is written to free space early.
-//! Nobody else sees any of it: the page table does not change, a crash forgets them since no root reaches them, and
-//! dropping [`PrivatePages`] gives their space and their numbers back. When the transaction commits, its map joins the
-//! batch that is next ([`PageTxn::publish`]), whole, within one passage through the commit gate.
+//! pages to these, in front of the page table, and a bounded cache; pages that do not fit are written to free space
+//! early. No other transaction sees any of it: the page table does not change, a crash forgets them since no root
+//! reaches them, and dropping [`PrivatePages`] gives their space and their numbers back. When the transaction
+//! commits, its map joins the batch that is next ([`PageTxn::publish`]), whole, within one passage through the commit
+//! gate.
 //!
-//! *Layers.* What is changed after a savepoint goes to a layer of its own, over those below, and can be dropped or
+//! *Layers.* Changes after a savepoint go to a layer of their own, over those below, and can be dropped or
 //! merged into one below. A tree's changes come in the order of layers; another tree may be changed in lower ones
 //! later.
 //!
@@ -17,8 +18,8 @@
 //! *Space* is reserved when pages are written, not before. There is no promise for what will be written later: a full
 //! disk is an error of this transaction, which can give everything back.
 //!
-//! Whoever uses it must be alone with the trees whose pages it reads and changes, from the first read until the end. It
-//! is for one thread at a time.
+//! The caller must be alone with the trees whose pages it reads and changes, from the first read until the end. A
+//! view is for one thread at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,10 +39,10 @@ use crate::{
 
 /// The fewest pages that a cache has.
 const CACHED_PAGES_MIN: usize = 8;
-/// Pages that are published between two looks at whether others wait for the mutexes.
+/// Number of pages that are written by `finish`, or released, at a time.
 const SPACE_AT_ONCE: usize = 256;
 
-/// What a layer says of a page.
+/// The note of a layer about a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     /// Where it was written; none if it is in the cache only, or freed.
@@ -77,7 +78,7 @@ impl Note {
 }
 
 impl Note {
-    /// The entry that it will have in the page table when it is published with this batch.
+    /// Returns the entry that it will have in the page table when it is published with this batch.
     fn entry(self, batch: u64) -> Option<PageEntry> {
         Some(PageEntry { early: true, ..PageEntry::sized(self.place?, self.size, batch) })
     }
@@ -114,7 +115,7 @@ struct Cached {
 #[derive(Default)]
 struct Cache {
     pages: BTreeMap<(u64, u64), Cached>,
-    /// How many they are, a large one counting as often as it has the default size.
+    /// Number of pages; a large one counts as often as it has the default size.
     count: usize,
 }
 
@@ -155,7 +156,7 @@ impl State {
         self.layers.entry(self.current).or_default()
     }
 
-    /// The uppermost layer that says something of a page, and what.
+    /// Returns the uppermost layer with a note about a page, and the note.
     fn find(&self, logical: u64) -> Option<(u64, Note)> {
         let layers = self.layers.iter().rev();
         layers.filter_map(|(number, layer)| Some((*number, layer.get(logical)?))).next()
@@ -170,7 +171,7 @@ pub struct PrivatePages {
 }
 
 impl PrivatePages {
-    /// A view in which nothing is changed yet, with about so many pages in memory at most.
+    /// Returns a view in which nothing is changed yet, with about `cached_max` pages in memory at most.
     pub fn new(store: &Arc<ShadowStore>, cached_max: usize) -> PrivatePages {
         store.private_views.fetch_add(1, Ordering::AcqRel);
         PrivatePages {
@@ -185,24 +186,25 @@ impl PrivatePages {
         }
     }
 
-    /// Pages that it has changed, at most, and pages that it has in memory, of which a large one counts as often as it
-    /// has the default size.
+    /// Returns the number of pages that it has changed, at most, and of those that it has in memory, of which a large
+    /// one counts as often as it has the default size.
     pub fn len(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.layers.values().map(|layer| layer.0.len()).sum(), state.cached.count)
     }
 
-    /// What its map takes in memory, about, in bytes.
+    /// Returns the memory that its map takes, about, in bytes.
     pub fn map_bytes(&self) -> usize {
         self.state.lock().layers.values().map(|layer| layer.0.bytes()).sum()
     }
 
-    /// The number of the uppermost layer that something was changed in; zero for the lowest.
+    /// Returns the number of the uppermost layer that something was changed in; zero for the lowest.
     pub fn uppermost(&self) -> u64 {
         self.state.lock().layers.keys().next_back().copied().unwrap_or_default()
     }
 
-    /// From now on changes go to the layer `number`. No layer above it may have pages of the trees that are changed.
+    /// Makes changes go to the layer `number` from now on. No layer above it may have pages of the trees that are
+    /// changed.
     pub fn change_in(&self, number: u64) {
         self.state.lock().current = number;
     }
@@ -262,15 +264,15 @@ impl PrivatePages {
         dirty.chunks(SPACE_AT_ONCE).try_for_each(|some| self.write_out(&mut state, some))
     }
 
-    /// Blocks that are to be reserved for the batch that publishes it: nodes of the page table and bitmaps, at most.
-    /// The pages themselves have their places.
+    /// Returns the blocks that are to be reserved for the batch that publishes it: nodes of the page table and
+    /// bitmaps, at most. The pages themselves have their places.
     fn standing(&self) -> u64 {
         let pages = self.len().0 as u64;
         let logical_end = self.store.logical.lock().end;
         pages.min(super::nodes(logical_end)) + pages / table::FANOUT
     }
 
-    /// Gives back the space and the numbers of a layer that nobody will use.
+    /// Gives back the space and the numbers of a layer that is dropped.
     fn give_back(&self, layer: Layer) {
         let released: Vec<PageEntry> = layer.notes().filter_map(|(_, note)| note.entry(0)).collect();
         self.release(&released);
@@ -373,7 +375,7 @@ impl PrivatePages {
         Ok(())
     }
 
-    /// The image of a page as this view has it, and whether the layer that is changed has it in memory.
+    /// Returns the image of a page as this view has it, and true if the layer that is changed has it in memory.
     fn image(&self, state: &mut State, id: PageId) -> Result<(Page, bool)> {
         let Some((layer, note)) = state.find(id.0) else {
             return Ok((Page::clone(&*self.store.read(id)?), false));
@@ -403,7 +405,7 @@ impl PrivatePages {
         self.store.corrupt(0, format!("logical page {id} {what}"))
     }
 
-    /// Takes a page back from whoever had it latched exclusively.
+    /// Takes a page back when its exclusive latch is released.
     fn put_back(&self, id: u64, page: Page, changed: bool) {
         let mut state = self.state.lock();
         let current = state.current;
@@ -565,19 +567,19 @@ impl ShadowStore {
 }
 
 impl PageTxn<'_> {
-    /// Makes private pages, which were [finished](PrivatePages::finish), part of this page transaction: in place of the
-    /// pages of the same numbers, which nobody may change meanwhile.
+    /// Makes private pages, which were [finished](PrivatePages::finish), part of this page transaction. They replace
+    /// the pages of the same numbers, which no other transaction may change meanwhile.
     ///
-    /// Whoever reads these pages at the same time may find some of before and some of after.
+    /// A reader of these pages at the same time may find some old ones and some new ones.
     pub fn publish(&self, private: PrivatePages) {
-        // And once more at the end: who looks at the count in between has found pages of either kind.
+        // And once more at the end: a reader that looks at the count in between has found pages of either kind.
         self.note_restructured();
         let layers = std::mem::take(&mut private.state.lock().layers);
         let store = self.store();
         let copies = store.space.lock().copies();
         for (logical, note) in layers.values().flat_map(Layer::notes) {
             let key = PoolKey { level: 0, index: logical };
-            // A changed page that is being written early is waited for: what it was is outdated now.
+            // If a changed page is being written early, this waits: its old contents are outdated now.
             let is_dirty = store.accumulating.lock().dirty.frames.contains_key(&logical);
             let latch = if is_dirty { store.pool.get(key).and_then(|pin| pin.write()) } else { None };
             let mut accumulating = store.accumulating.lock();
@@ -600,8 +602,8 @@ impl PageTxn<'_> {
                 }
             };
             drop(accumulating);
-            // After that: whoever loads the page from now on finds the new one, and who has begun to before has put
-            // a frame there.
+            // After that: a thread that loads the page from now on finds the new one. A thread that has begun to load
+            // it before has put a frame there.
             if let Some(pin) = store.pool.get(key) {
                 store.pool.remove(pin.frame());
             }

@@ -1,4 +1,4 @@
-//! Space that is reserved for longer than a batch: for a page transaction of which nobody knows when it comes.
+//! Space that is reserved for longer than a batch: for a page transaction that comes at an unknown time.
 
 use super::{PageTxn, Purpose, ShadowStore};
 use crate::{
@@ -7,14 +7,14 @@ use crate::{
     sync::Arc,
 };
 
-/// Space in the file that nobody else gets. Given back when it is dropped.
+/// Reserved space in the file, which no other transaction gets. Given back when it is dropped.
 pub struct Reservation {
     store: Arc<ShadowStore>,
     pages: PageCounts,
 }
 
 impl Reservation {
-    /// A reservation of nothing.
+    /// Returns a reservation of nothing.
     pub fn none(store: &Arc<ShadowStore>) -> Reservation {
         Reservation { store: store.clone(), pages: PageCounts::default() }
     }
@@ -28,9 +28,10 @@ impl Reservation {
         Ok(Reservation { store: store.clone(), pages })
     }
 
-    /// Has it cover a page transaction that will change at most `pages` pages. If what is reserved is less than that by
-    /// now, because the store has grown or the disk was full when the reservation was made, it takes more, of what is
-    /// kept on a full disk too; if there is not enough, what is reserved stays so.
+    /// Makes the reservation cover a page transaction that will change at most `pages` pages. It takes more if less
+    /// than that is reserved by now, because the store has grown or the disk was full when the reservation was made;
+    /// then it may use the space that is kept on a full disk too. If there is not enough, the reservation stays as it
+    /// is.
     pub fn cover(&mut self, pages: &PageCounts) -> Result<()> {
         self.pages += self.store.reserve(Purpose::Free, pages, &self.pages)?;
         Ok(())

@@ -52,7 +52,7 @@ const MAGIC: [u8; 8] = *b"GNOMONDB";
 /// The copies of the root on a disk: two pairs, each copy of 4 KiB, at the beginning of the file.
 pub(crate) const ROOT_PAGES: u64 = 4;
 
-/// The physical pages of this size that hold the copies of the root.
+/// Returns the number of physical pages of this size that hold the copies of the root.
 pub(crate) fn physical_pages(unit: PageSize) -> u64 {
     ROOT_PAGES * (PAGE_BYTES / unit.bytes()) as u64
 }
@@ -62,9 +62,10 @@ const DISKS_AT: usize = 80;
 const DISK_BYTES: usize = 32;
 const RUNS_AT: usize = DISKS_AT + DISKS_MAX * DISK_BYTES;
 const RUN_BYTES: usize = 13;
-/// A batch of more bytes is synced before its root is written: so much is read when a database is opened after a crash.
+/// Bytes of a batch up to which its root lists its pages: so much is read when a database is opened after a crash. A
+/// larger batch is synced before its root is written.
 pub(crate) const LISTED_BYTES_MAX: usize = 4 << 20;
-/// At most so many runs can be listed.
+/// Number of runs that can be listed at most.
 pub(crate) const RUNS_MAX: usize = (LOG_AT - RUNS_AT) / RUN_BYTES;
 const LOG_AT: usize = RECORD_BYTES - 12;
 
@@ -82,35 +83,36 @@ pub(crate) struct Root {
     pub logical_end: u64,
     pub used: u64,
     pub depth: u8,
-    /// Whether the database was closed with this root. Otherwise what can be read of it need not be durable.
+    /// True if the database was closed with this root. Otherwise the pages that can be read of it need not be
+    /// durable.
     pub closed: bool,
-    /// Whether every page has as many copies as it should, as far as is known: no disk was lost since the last time
+    /// True if every page has as many copies as it should, as far as is known: no disk was lost since the last time
     /// that all were looked at, and none was too full for one.
     pub copies_whole: bool,
     pub table: PageEntry,
-    /// The log of commits that belongs to it.
+    /// The mark of the log of commits that belongs to it.
     pub log: LogMark,
 }
 
-/// The log of commits, as a root tells of it: a log that ends before is not the one that was there.
+/// The log of commits, as a root describes it: a log that ends before is not the one that was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogMark {
-    /// The run; 0 if there is no log, or roots did not tell of it yet.
+    /// The run of the log; 0 if there is no log, or roots did not describe it yet.
     pub epoch: u32,
-    /// The log was durable up to there.
+    /// The position up to which the log was durable.
     pub reaches: u64,
 }
 
 /// The disks of a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskTable {
-    /// Whether each page has two copies, on different disks.
+    /// True if each page has two copies, on different disks.
     pub mirrored: bool,
     /// By number.
     pub disks: Vec<DiskEntry>,
 }
 
-/// A disk, as a root tells of it.
+/// A disk, as a root describes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskEntry {
     /// Given when it was added; no other disk has it.
@@ -124,7 +126,7 @@ pub(crate) struct DiskEntry {
     pub state: DiskState,
 }
 
-/// What is known of the disk of a number.
+/// The state of the disk with a number, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DiskState {
     /// There is none.
@@ -143,7 +145,7 @@ pub(crate) struct ListedRun {
 }
 
 impl DiskTable {
-    /// The table of a store whose only disk has so many pages, of which so many are in use.
+    /// Returns the table of a store whose only disk has `end` pages, of which `used` are in use.
     pub fn of_one(identity: u64, end: u64, used: u64) -> DiskTable {
         let disk = DiskEntry { identity, end, used, cursor: end, state: DiskState::Present };
         DiskTable { mirrored: false, disks: vec![disk] }
@@ -155,14 +157,14 @@ impl DiskTable {
 }
 
 impl Root {
-    /// The same state under a number that no page on the disk has: the run before may have written pages of its next
-    /// two batches (the one in flight, and the one after it early), so the first batch of a new run, the one after
-    /// this, is by four larger. It stands in the other pair of copies.
+    /// Returns the same state under a number that no page on the disk has: the run before may have written pages of
+    /// its next two batches (the one in flight, and the one after it early), so the first batch of a new run, the one
+    /// after this, is by four larger. It stands in the other pair of copies.
     pub fn of_new_run(&self) -> Root {
         Root { batch: self.batch + 3, ..*self }
     }
 
-    /// The copy for a disk. `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
+    /// Returns the copy for a disk. `listed`: at most [`RUNS_MAX`] runs of less than 2^24 pages each.
     pub fn encode(&self, table: &DiskTable, disk: usize, listed: &[ListedRun]) -> [u8; PAGE_BYTES] {
         let mut block = [0; RECORD_BYTES];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
@@ -262,7 +264,7 @@ impl Root {
             }
             disks.push(DiskEntry { identity, end, used, cursor: number(at + 24, 7), state });
         }
-        // Written by this code, they fit; the sum alone does not prove who wrote them.
+        // This code writes numbers that fit; the checksum alone does not prove that this code wrote them.
         let fits = root.depth <= DEPTH_MAX
             && root.batch < NUMBER_MAX
             && root.logical_end <= if root.depth == 0 { 1 } else { table::span(root.depth) }
@@ -295,7 +297,7 @@ impl Root {
         }
     }
 
-    /// The version of a copy of before version 6, whose checksum was over all of it.
+    /// Returns the version of a copy of before version 6, whose checksum was over all of it.
     fn older_format(block: &[u8; PAGE_BYTES]) -> Option<u32> {
         let [sum, version] =
             [0, 4].map(|at| u32::from_le_bytes(block[at..at + 4].try_into().expect("4 bytes")));
@@ -315,7 +317,7 @@ impl Root {
         file.write_at(self.first_place() * PAGE_BYTES as u64, &[block, block].concat())
     }
 
-    /// The first place of its pair of copies, in steps of 4 KiB.
+    /// Returns the first place of its pair of copies, in steps of 4 KiB.
     pub fn first_place(&self) -> u64 {
         self.batch % 2 * 2
     }
@@ -344,8 +346,8 @@ pub(crate) struct RootCopy {
 pub(crate) type Files<'a> = &'a dyn Fn(usize) -> Option<Arc<dyn File>>;
 
 impl RootCopy {
-    /// Whether of every listed page a copy is there, whole and of this batch. Without that, its batch was cut short by
-    /// a crash, and nobody was told that it is durable.
+    /// True if every listed page has a copy that is whole and of this batch. Otherwise the batch was cut short by a
+    /// crash, and was never reported durable.
     pub fn counts(&self, files: Files) -> Result<bool> {
         if !self.listed.is_empty() && !self.disks.mirrored {
             // A file may have grown for more than is written yet. Mirrored ones are made as long as they should be.
@@ -374,7 +376,7 @@ impl RootCopy {
         Ok(true)
     }
 
-    /// How many bytes the page has that begins there, if it is whole and of this batch.
+    /// Returns the bytes of the page that begins there, if it is whole and of this batch.
     fn whole_at(&self, blocks: &[u8], at: usize) -> Option<usize> {
         let rest = blocks.get(at..)?;
         let size = Page::size_told(rest)?.bytes();
@@ -382,9 +384,9 @@ impl RootCopy {
         (identity.database == self.root.database && identity.batch == self.root.batch).then_some(size)
     }
 
-    /// Writes the listed pages once more, as they are: what can be read may still be in memory only, or be thought
-    /// written after a sync that failed. Where one copy of a page is not whole it gets the other's contents. Not
-    /// synced.
+    /// Writes the listed pages once more, as they are: the contents that can be read may still be in memory only, or
+    /// count as written after a sync that failed. Where one copy of a page is not whole it gets the other's contents.
+    /// Not synced.
     pub fn write_listed(&self, files: Files) -> Result<()> {
         for run in &self.listed {
             let copies: Vec<u64> = run.place.copies().collect();
@@ -410,7 +412,7 @@ impl RootCopy {
         Ok(())
     }
 
-    /// The blocks of a run on one disk; none if the disk is missing or the file ends before.
+    /// Returns the blocks of a run on one disk; none if the disk is missing or the file ends before.
     fn read_run(&self, files: Files, first: u64, pages: u64) -> Result<Option<Vec<u8>>> {
         let Some(file) = files(place::disk_of(first)) else { return Ok(None) };
         let unit = self.root.unit.bytes();
@@ -425,7 +427,7 @@ impl RootCopy {
     }
 }
 
-/// Why a copy of the root cannot be used.
+/// The reason why a copy of the root cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootFault {
     Damaged(&'static str),
@@ -435,7 +437,7 @@ pub(crate) enum RootFault {
     TooOld(u32),
 }
 
-/// What the four places of the root hold.
+/// The contents of the four places of the root.
 pub(crate) type RootCopies = [Result<RootCopy, RootFault>; ROOT_PAGES as usize];
 
 /// Reads all copies of the root.
@@ -466,7 +468,7 @@ pub(crate) fn read_copies(file: &dyn File) -> Result<RootCopies> {
     }
 }
 
-/// The newest of the copies on all disks that is whole and counts.
+/// Returns the newest of the copies on all disks that is whole and counts.
 pub(crate) fn newest(files: Files, copies: &[Result<RootCopy, RootFault>]) -> Result<RootCopy> {
     if let Some(found) = copies.iter().find_map(|copy| match copy {
         Err(RootFault::TooNew(found)) => Some(*found),
@@ -633,7 +635,7 @@ mod tests {
                 );
                 before = newer;
             }
-            // As if the machine stopped: nobody closes it.
+            // As if the machine stopped: it is not closed.
             disk = disk.crash_image_synced();
         }
     }

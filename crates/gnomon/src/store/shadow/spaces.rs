@@ -1,9 +1,9 @@
 //! The space of all disks of a store: what is promised, what is taken, on which disk.
 //!
-//! Every page goes to one disk, or in a mirrored store to two different ones; which, is decided when it is written
-//! ([`Disks::choose`](super::disks::Disks::choose)). So what is promised is promised of the disks together: it can be
+//! Every page goes to one disk, or in a mirrored store to two different ones, which are chosen when it is written
+//! ([`Disks::choose`](super::disks::Disks::choose)). So space is promised of the disks together. A promise can be
 //! kept while the free pages of all, counting of each no more than are promised, are as many as copies are to be
-//! written. Whoever takes space takes from those with most of it as soon as it is short, which keeps that so.
+//! written. As soon as space is short, pages are taken from the disks with most of it, which keeps that so.
 //!
 //! A disk that is lost has no space here: what is given up of it is forgotten.
 
@@ -15,20 +15,21 @@ use super::{
 };
 use crate::page::Page;
 
-/// So much of a full file is kept for page transactions that give pages back: they, too, write before they free.
+/// Bounds of the number of pages of a full file that are kept for page transactions that give pages back: they, too,
+/// write before they free.
 const KEPT_PAGES: std::ops::RangeInclusive<u64> = 64..=4096;
 
 /// The space of all disks that are there.
 pub(crate) struct Spaces {
     disks: BTreeMap<usize, Space>,
     mirrored: bool,
-    /// Physical pages of 4 KiB: what bounds in pages are multiplied with.
+    /// Number of physical pages in 4 KiB: the factor of bounds in pages.
     scale: u64,
     /// Pages promised to page transactions and not yet allocated.
     reserved: u64,
     /// Pages promised to every batch.
     standing: u64,
-    /// After how many batches a page that is written was written before, on average.
+    /// Average number of batches after which a page is written again.
     life_batches: f64,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Growth {
 }
 
 impl Spaces {
-    /// No disks, on which so many physical pages have 4 KiB.
+    /// Returns the space of no disks, with `scale` physical pages in 4 KiB.
     pub fn new(mirrored: bool, scale: u64) -> Spaces {
         Spaces { disks: BTreeMap::new(), mirrored, scale, reserved: 0, standing: 0, life_batches: 0.0 }
     }
@@ -77,7 +78,7 @@ impl Spaces {
         Some((space, place::page_of(physical)))
     }
 
-    /// How many copies of a page are written, as many disks as there are.
+    /// Returns the number of copies of a page that are written: two in a mirrored store with a second disk, else one.
     pub fn copies(&self) -> usize {
         if self.mirrored { self.disks.len().clamp(1, 2) } else { 1 }
     }
@@ -91,28 +92,28 @@ impl Spaces {
         self.disks.values_mut().for_each(|space| space.extent.spare_pages_max = pages);
     }
 
-    /// Pages promised and not yet taken.
+    /// Returns the number of pages promised and not yet taken.
     pub fn promised(&self) -> u64 {
         self.reserved + self.standing
     }
 
-    /// Pages of all files.
+    /// Returns the number of pages of all files.
     pub fn file_pages(&self) -> u64 {
         self.disks.values().map(Space::file_end).sum()
     }
 
-    /// Pages that the last closed batch's root reaches, over all disks.
+    /// Returns the number of pages that the last closed batch's root reaches, over all disks.
     pub fn reachable(&self) -> u64 {
         self.disks.values().map(Space::reachable).sum()
     }
 
-    /// Pages that may not be handed out.
+    /// Returns the number of pages that may not be handed out.
     #[cfg(test)]
     pub fn taken(&self) -> u64 {
         self.disks.values().map(Space::taken).sum()
     }
 
-    /// Segments of all files, and how many of them are known to be empty.
+    /// Returns the number of segments of all files, and of those that are known to be empty.
     pub fn segments(&self) -> (u64, u64) {
         self.disks
             .values()
@@ -120,18 +121,18 @@ impl Spaces {
             .fold((0, 0), |(all, empty), (more, more_empty)| (all + more, empty + more_empty))
     }
 
-    /// Chunks of all files.
+    /// Returns the number of chunks of all files.
     pub fn chunk_count(&self) -> u64 {
         self.disks.values().map(Space::chunk_count).sum()
     }
 
-    /// Whether a bitmap is in memory, or is nobody's any more.
+    /// True if a bitmap is in memory, or its disk is not there any more.
     pub fn is_loaded(&self, bitmap: u64) -> bool {
         let (disk, chunk) = place::chunk_of(bitmap);
         self.disks.get(&disk).is_none_or(|space| space.is_loaded(chunk))
     }
 
-    /// A bitmap that is not in memory, if there is one.
+    /// Returns a bitmap that is not in memory, if there is one.
     pub fn unloaded(&self) -> Option<u64> {
         self.disks().find_map(|(disk, space)| Some(place::bitmap(disk, space.unloaded_chunk()?)))
     }
@@ -147,14 +148,14 @@ impl Spaces {
         }
     }
 
-    /// A bitmap as it is to be stored; none if its disk is lost.
+    /// Returns a bitmap as it is to be stored; none if its disk is lost.
     pub fn bitmap(&self, bitmap: u64) -> Option<Page> {
         let (disk, chunk) = place::chunk_of(bitmap);
         Some(self.disks.get(&disk)?.bitmap(chunk))
     }
 }
 
-/// Promises.
+/// Methods that make and keep promises of space.
 impl Spaces {
     /// Promises `pages` pages to every batch, beside what its page transactions reserve.
     pub fn set_standing(&mut self, pages: u64) {
@@ -162,7 +163,7 @@ impl Spaces {
         self.share_promises();
     }
 
-    /// Has each disk count with its share of what is promised.
+    /// Tells each disk its share of the promised pages.
     fn share_promises(&mut self) {
         let copies = self.copies() as u64;
         let promised = self.promised();
@@ -172,13 +173,13 @@ impl Spaces {
         }
     }
 
-    /// Whether what is promised, and `pages` more, can be kept: whichever disks are chosen, as long as those with most
-    /// space are.
+    /// True if all promises, and `pages` more pages, can be kept, as long as pages are taken from the disks with most
+    /// space.
     pub fn has_spare(&self, pages: u64) -> bool {
         self.missing(pages) == 0
     }
 
-    /// How many copies of what is promised, and of `pages` more, find no room.
+    /// Returns how many copies of the promised pages, and of `pages` more, find no room.
     fn missing(&self, pages: u64) -> u64 {
         let promised = self.promised() + pages;
         let room: u64 = self.disks.values().map(|space| space.free().min(promised)).sum();
@@ -193,7 +194,7 @@ impl Spaces {
         self.disks.values().any(|space| space.end_wanted() > space.end())
     }
 
-    /// Promises `pages` pages if that needs no growth and leaves what is kept.
+    /// Promises `pages` pages if that needs no growth and leaves the pages that are kept.
     pub fn reserve_spare(&mut self, pages: u64) -> bool {
         let spare = self.has_spare(pages + self.kept());
         if spare {
@@ -208,14 +209,15 @@ impl Spaces {
         self.share_promises();
     }
 
-    /// Pages of files that cannot grow which only a page transaction that gives pages back may use.
+    /// Returns the number of pages of files that cannot grow which only a page transaction that gives pages back may
+    /// use.
     pub fn kept(&self) -> u64 {
         let end: u64 = self.disks.values().map(Space::end).sum();
         (end / self.copies() as u64 / 32)
             .clamp(KEPT_PAGES.start() * self.scale, KEPT_PAGES.end() * self.scale)
     }
 
-    /// The files that should grow for what is promised.
+    /// Returns the files that should grow for what is promised.
     pub fn growths(&self) -> Vec<Growth> {
         let wanted = self.disks().map(|(disk, space)| (disk, space, space.end_wanted()));
         wanted
@@ -224,7 +226,7 @@ impl Spaces {
             .collect()
     }
 
-    /// The files that could grow instead of those that are `full`, if there is still too little space.
+    /// Returns the files that could grow instead of those that are `full`, if there is still too little space.
     pub fn growths_instead(&self, full: &[usize]) -> Vec<Growth> {
         let missing = self.missing(0);
         let others = self.disks().filter(|(disk, _)| missing > 0 && !full.contains(disk));
@@ -239,7 +241,7 @@ fn growth(disk: usize, space: &Space, to: u64) -> Growth {
 
 /// Pages.
 impl Spaces {
-    /// The life expectancy of a page that was written before `batches` batches, from how long others lasted.
+    /// Returns the life expectancy of a page that was written before `batches` batches, from how long others lasted.
     pub fn life(&mut self, batches: u64) -> Life {
         /// A page that lasted so many times longer than the average lives long.
         const LONG: f64 = 4.0;
@@ -271,7 +273,7 @@ impl Spaces {
         }
     }
 
-    /// How a file is to grow to have room for an extent; none if it cannot be that long.
+    /// Returns the growth of a file that makes room for an extent; none if it cannot be that long.
     pub fn growth_for_extent(&self, disk: usize, pages: u64) -> Option<Growth> {
         let space = self.disks.get(&disk)?;
         let to = space.end_with_extent(pages);
@@ -321,7 +323,7 @@ impl Spaces {
     }
 }
 
-/// What the cleaner needs to know.
+/// Methods for the cleaner.
 impl Spaces {
     pub fn wants_cleaning(&self) -> bool {
         self.disks.values().any(Space::wants_cleaning)
@@ -351,22 +353,23 @@ impl Spaces {
         self.disks.values_mut().fold(false, |any, space| space.leave_room(pages) | any)
     }
 
-    /// Whether a physical page lies where its file is to be cut.
+    /// True if a physical page lies where its file is to be cut.
     pub fn is_beyond(&self, physical: u64) -> bool {
         self.disks.get(&place::disk_of(physical)).is_some_and(|space| place::page_of(physical) >= space.end())
     }
 
-    /// Pages of the file of a disk.
+    /// Returns the number of pages of the file of a disk.
     pub fn file_end(&self, disk: usize) -> u64 {
         self.disks.get(&disk).map_or(0, Space::file_end)
     }
 
-    /// The disks whose files can be cut.
+    /// Returns the disks whose files can be cut.
     pub fn can_be_cut(&self) -> Vec<usize> {
         self.disks().filter(|(_, space)| space.can_be_cut()).map(|(disk, _)| disk).collect()
     }
 
-    /// The first pages of the segments that are best to clean, at most `pages_max` pages altogether.
+    /// Returns the first pages of the segments that are best to clean, at most `pages_max` pages altogether, but at
+    /// least a segment for each disk.
     pub fn victims(&mut self, pages_max: u64, young: Young) -> Vec<u64> {
         let each = (pages_max / self.disks.len().max(1) as u64).max(SEGMENT_PAGES);
         self.disks
@@ -378,7 +381,7 @@ impl Spaces {
             .collect()
     }
 
-    /// The pages that the newest root reaches of the segment that begins at `first`.
+    /// Returns the pages that the last closed batch's root reaches of the segment that begins at `first`.
     pub fn live(&self, first: u64) -> Vec<u64> {
         let disk = place::disk_of(first);
         let Some(space) = self.disks.get(&disk) else { return Vec::new() };
@@ -386,7 +389,7 @@ impl Spaces {
         live.into_iter().map(|page| place::physical(disk, page)).collect()
     }
 
-    /// The segment that begins at `first` cannot be cleaned.
+    /// Marks the segment that begins at `first` as one that cannot be cleaned.
     pub fn leave(&mut self, first: u64) {
         if let Some((space, page)) = self.of(first) {
             space.leave(page / SEGMENT_PAGES);

@@ -32,17 +32,17 @@ pub(crate) struct PageEntry {
     pub place: Place,
     pub batch: u64,
     pub size: PageSize,
-    /// Whether the page was written before its batch was known, and so may carry a smaller number.
+    /// True if the page was written before its batch was known, and so may carry a smaller number.
     pub early: bool,
 }
 
 impl PageEntry {
-    /// The entry of a block that this batch wrote, under its own number.
+    /// Returns the entry of a block that this batch wrote, under its own number.
     pub fn new(place: Place, batch: u64) -> PageEntry {
         PageEntry::sized(place, BLOCK, batch)
     }
 
-    /// The entry of a page that this batch wrote, under its own number.
+    /// Returns the entry of a page that this batch wrote, under its own number.
     pub fn sized(place: Place, size: PageSize, batch: u64) -> PageEntry {
         PageEntry { place, batch, size, early: false }
     }
@@ -67,28 +67,28 @@ impl PageEntry {
         PageEntry { place, batch: field(2), size: size.unwrap_or_default(), early: word & EARLY != 0 }
     }
 
-    /// The entry, unless it says that there is no page.
+    /// Returns the entry, unless it says that there is no page.
     pub fn present(self) -> Option<PageEntry> {
         (self.place.first != 0).then_some(self)
     }
 }
 
-/// How many logical pages a node of this level maps.
+/// Returns the number of logical pages that a node of this level maps.
 pub(crate) fn span(level: u8) -> u64 {
     FANOUT.pow(u32::from(level))
 }
 
-/// The first logical page that the node of this level over `logical` maps.
+/// Returns the first logical page that the node of this level over `logical` maps.
 pub(crate) fn node_base(level: u8, logical: u64) -> u64 {
     logical - logical % span(level)
 }
 
-/// The slot, within its node of `level`, of the child over `logical`.
+/// Returns the slot, within its node of `level`, of the child over `logical`.
 pub(crate) fn slot(level: u8, logical: u64) -> usize {
     (logical / span(level - 1) % FANOUT) as usize
 }
 
-/// The entry in a slot of a node.
+/// Returns the entry in a slot of a node.
 pub(crate) fn entry(node: &Page, slot: usize) -> PageEntry {
     PageEntry::decode(&node.body()[slot * ENTRY_BYTES..][..ENTRY_BYTES])
 }

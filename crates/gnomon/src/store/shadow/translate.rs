@@ -5,12 +5,13 @@
 //! that gives the page another place or takes it away. It allocates nothing after opening and holds no mutex over a
 //! walk down the page table or over I/O.
 //!
-//! How. [`Translations::get`] finds an entry, or gives a [`Miss`], with which the caller walks the page table and then
-//! fills the entry in. Publishing a batch changes the entries of its pages right after the new root is in place and
-//! before any old place is given up ([`Translations::publish`]); so an old place that can be used again is no longer
-//! in here. What remains is a walk that began before and ends after: it found the old place, and would fill it in when
-//! nobody removes it any more. A miss therefore remembers how often entries of its group of sets were published, and
-//! filling in does nothing if that has changed. A walk that begins after publishing finds the new root and its nodes.
+//! How. [`Translations::get`] finds an entry, or returns a [`Miss`], with which the caller walks the page table and
+//! then fills the entry in. Publishing a batch changes the entries of its pages right after the new root is in place
+//! and before any old place is given up ([`Translations::publish`]); so an old place that can be used again is no
+//! longer in here. One case remains: a walk that began before and ends after. It found the old place, and would fill
+//! it in when no later publication removes it. A miss therefore remembers how often entries of its group of sets were
+//! published, and filling in does nothing if that has changed. A walk that begins after publishing finds the new root
+//! and its nodes.
 //!
 //! Groups of sets have a mutex each, held for a few instructions: an entry is two words, which atomics could tear.
 //!
@@ -29,7 +30,8 @@ const GROUPS: usize = if cfg!(shuttle) { 1 } else { 64 };
 /// The translation cache of a store.
 pub(super) struct Translations {
     groups: Box<[Mutex<Group>]>,
-    /// What the seeded schedules must catch: filling in what was found before a batch was published.
+    /// True if a planted bug is on, which the seeded schedules must catch: entries that were found before a batch was
+    /// published are filled in after it.
     #[cfg(all(test, shuttle))]
     pub fills_late: bool,
 }
@@ -53,7 +55,7 @@ struct Way {
 }
 
 impl Set {
-    /// The entry of a page, which becomes the latest.
+    /// Returns the entry of a page, which becomes the latest.
     fn find(&mut self, logical: u64) -> Option<PageEntry> {
         let way = self.0.iter().position(|way| way.logical == logical && way.entry.present().is_some())?;
         self.0[..=way].rotate_right(1);
@@ -82,7 +84,7 @@ pub(super) struct Miss {
     published: u64,
 }
 
-/// The group of a page, and its set therein. Neighbours are in different groups.
+/// Returns the group of a page, and its set therein. Neighbours are in different groups.
 fn place(logical: u64) -> (usize, usize) {
     let set = (logical % SETS as u64) as usize;
     (set % GROUPS, set / GROUPS)
@@ -98,7 +100,7 @@ impl Translations {
         }
     }
 
-    /// The entry of a data page; if it is not here, the right to fill it in.
+    /// Returns the entry of a data page; if it is not here, the right to fill it in.
     pub fn get(&self, logical: u64) -> Result<PageEntry, Miss> {
         let (group, set) = place(logical);
         let mut group = self.groups[group].lock();
@@ -114,7 +116,7 @@ impl Translations {
         }
     }
 
-    /// Fills in what a walk found that began after the miss, unless a batch was published meanwhile.
+    /// Fills in the entry that a walk found that began after the miss, unless a batch was published meanwhile.
     pub fn fill(&self, miss: &Miss, entry: PageEntry) {
         #[cfg(all(test, shuttle))]
         if self.fills_late {
@@ -145,7 +147,7 @@ impl Translations {
         }
     }
 
-    /// How many translations found their entry here, and how many did not.
+    /// Returns the number of translations that found their entry here, and of those that did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         self.groups.iter().fold((0, 0), |(hits, misses), group| {
             let group = group.lock();

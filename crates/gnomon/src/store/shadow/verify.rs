@@ -1,4 +1,4 @@
-//! Reading everything: what `gnomon verify` checks of a store.
+//! Reading all of a store: the checks of `gnomon verify`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,13 +25,13 @@ pub struct Finding {
     /// The physical page number: its offset in the file is this times the size of a physical page, 4 KiB unless the
     /// database was created with another.
     pub page: u64,
-    /// What is wrong.
+    /// The fault, in words.
     pub detail: String,
-    /// What it means for the data.
+    /// The consequence for the data.
     pub severity: Severity,
 }
 
-/// What a finding means for the data.
+/// The consequence of a finding for the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing: a crash leaves it, where no data is.
@@ -42,12 +42,12 @@ pub enum Severity {
     Data,
 }
 
-/// What a store holds, as found by reading all of it.
+/// The contents of a store, as found by reading all of it.
 #[derive(Clone, Debug, Default)]
 pub struct StoreReport {
-    /// What is wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
-    /// Logical pages in use, without bitmaps: whoever owns the store accounts for each.
+    /// Logical pages in use, without bitmaps: the owner of the store accounts for each.
     pub data_pages: BTreeSet<PageId>,
     /// Physical pages read.
     pub pages_read: u64,
@@ -94,12 +94,12 @@ struct Walk<'a> {
     reached: BTreeMap<u64, (u8, u64)>,
     /// Copies that each page should have.
     copies: usize,
-    /// Where the newest batch wrote, if it lists its pages: there a crash may have left one copy only of each, and
-    /// whoever opens the store writes the other.
+    /// Where the newest batch wrote, if it lists its pages: there a crash may have left only one copy of each, and
+    /// opening the store for writing writes the other.
     newest: Vec<std::ops::Range<u64>>,
-    /// The findings that tell of a batch after the newest whole one.
+    /// Indices of the findings about a batch after the newest whole one.
     incomplete: Vec<usize>,
-    /// Whether nothing damaged hides what else is reached.
+    /// True if no damage hides other pages that are reached.
     complete: bool,
     progress: &'a mut dyn FnMut(u64, u64),
 }
@@ -114,8 +114,8 @@ impl Walk<'_> {
         });
     }
 
-    /// A crash that cuts a batch short leaves no damaged sector. Where there is one, the batch may have been whole, and
-    /// its commits acknowledged.
+    /// Raises the severity of incomplete batches if there is other damage. A crash that cuts a batch short leaves no
+    /// damaged sector. Where there is one, the batch may have been whole, and its commits acknowledged.
     fn doubt_incomplete(&mut self) {
         let findings = &mut self.report.findings;
         if findings.iter().all(|finding| finding.severity == Severity::Trace) {
@@ -127,7 +127,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Damage of an object, and so of what may be below it.
+    /// Notes damage of an object, and so of the objects that may be below it.
     fn damaged(&mut self, page: u64, detail: impl Into<String>) {
         self.complete = false;
         self.find(page, detail, Severity::Data);
@@ -186,8 +186,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether what is wrong with a copy can be what a crash left in the writing of the newest batch: whole sectors, or
-    /// a file that had not grown yet.
+    /// True if the fault of a copy can be left by a crash while the newest batch was written: whole sectors, or a
+    /// file that had not grown yet.
     fn is_cut_short(&self, copy: u64, size: PageSize) -> bool {
         if !self.newest.iter().any(|run| run.contains(&copy)) {
             return false;

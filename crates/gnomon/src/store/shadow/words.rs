@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// So many numbers share an allocation.
+/// Number of words that share an allocation.
 const GROUP: u64 = 16;
 
 /// A map from numbers to words that are not zero, in the order of numbers.
@@ -64,7 +64,7 @@ impl Words {
         })
     }
 
-    /// What it takes in memory, about, in bytes.
+    /// Returns the memory that the map takes, about, in bytes.
     pub fn bytes(&self) -> usize {
         // A node of the map is two thirds full on average.
         const GROUP_BYTES: usize = GROUP as usize * 16 + 16 + 24;

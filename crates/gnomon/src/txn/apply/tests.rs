@@ -79,7 +79,7 @@ fn what_is_bounded_is_granted_refused_or_waits() {
     first.rollback();
     assert_eq!(add(&mut third, tree, "a", -6).unwrap(), Applied::Done);
     assert_eq!(add(&mut third, tree, "a", 5).unwrap(), Applied::Done);
-    // Its own are certain for itself, and for nobody else.
+    // Its own changes are certain for itself, and for no other transaction.
     assert_eq!(add(&mut third, tree, "a", -5).unwrap(), Applied::Done);
     third.commit().unwrap();
     second.commit().unwrap();
@@ -320,7 +320,7 @@ fn operations_on_a_locked_tree_and_before_an_escalation_are_applied_once() {
     assert_eq!(now(&db, tree, "a"), 15);
 }
 
-/// What a transaction of the model did: its own changes of each key, the least value that it relied on after each, and
+/// A transaction of the model: its own changes of each key, the least value that it relied on after each, and
 /// where its savepoints stand in this.
 #[derive(Default)]
 struct Running {
@@ -754,13 +754,13 @@ fn under_read_committed_what_was_applied_is_read_as_if_it_had_been_locked_exclus
     first.commit().unwrap();
     third.commit().unwrap();
     assert_eq!(now(&db, tree, "a"), 13);
-    // Whoever comes after somebody who has read will read, too, and need not wait for others who do.
+    // A transaction after one that has read locks alone: it will read, too, without a wait for others that do.
     let (mut next, mut last) = (begin(&db, Isolation::ReadCommitted), begin(&db, Isolation::ReadCommitted));
     assert_eq!(add(&mut next, tree, "a", 1).unwrap(), Applied::Done);
     assert_eq!(add(&mut next, tree, "a", -15).unwrap(), Applied::Refused(0));
     assert!(matches!(add(&mut last, tree, "a", 1), Err(Error::LockTimeout)));
     assert_eq!(get(&mut next, tree, "a").unwrap(), 14);
-    // That it was locked exclusively and read is nothing to those who add to it at a snapshot.
+    // That it was locked exclusively and read does not matter to a transaction that adds to it at a snapshot.
     let mut merges = begin(&db, Isolation::Snapshot);
     merges.start_statement().unwrap();
     next.commit().unwrap();
@@ -769,8 +769,8 @@ fn under_read_committed_what_was_applied_is_read_as_if_it_had_been_locked_exclus
     assert_eq!(now(&db, tree, "a"), 15);
 }
 
-/// Two add to the same key, and both want to see it then: one lets the other go first, and nobody fails. Unless what it
-/// was granted is not possible any more when the other has committed.
+/// Two transactions add to the same key, and both read it then: one lets the other go first, and neither fails. Unless
+/// what it was granted is not possible any more when the other has committed.
 #[test]
 fn of_two_who_read_what_they_changed_one_steps_back() {
     let patient = || TxnOptions { lock_timeout: Some(Duration::from_secs(60)), ..TxnOptions::default() };

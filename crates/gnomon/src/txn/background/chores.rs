@@ -1,5 +1,5 @@
-//! The thread for what commits leave behind: it takes checkpoints, gives back the pages of dropped trees, repairs
-//! copies, cleans, confirms the last commit batch when the database is idle.
+//! The thread for the work that commits leave behind: it takes checkpoints, gives back the pages of dropped trees,
+//! repairs copies, cleans, and confirms the last commit batch when the database is idle.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ const RECLAIM_PAGES: usize = 64;
 const RECLAIM_PAGES_FULL: usize = 8;
 /// More levels than a tree has, for want of numbers: in nodes of 512 bytes a dozen separators of some length fit.
 const LEVELS: u64 = 12;
-/// How long nothing must have been committed for the root to be confirmed.
+/// Time without a commit after which the root is confirmed.
 const IDLE: Duration = Duration::from_millis(100);
-/// How long to wait for space if there is none at all.
+/// Time to wait for space if there is none at all.
 const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 
 struct Work {
@@ -38,7 +38,7 @@ struct Work {
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// Whether pages of dropped trees are to be given back.
+/// The state of the work on dropped trees, whose pages are to be given back.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reclaim {
     No,
@@ -50,13 +50,13 @@ enum Reclaim {
 struct Shared {
     work: Mutex<Work>,
     changed: Condvar,
-    /// The root is to be confirmed when the database is idle. Seen by every commit, without the mutex.
+    /// True if the root is to be confirmed when the database is idle. Every commit reads it, without the mutex.
     confirm: AtomicBool,
-    /// The log of commits is long, or too much is in memory only. Seen like that.
+    /// True if the log of commits is long, or too much is in memory only. Read like that.
     checkpoint: AtomicBool,
-    /// There is something to clean, or a large sphere to write. Seen like that.
+    /// True if there is something to clean, or a large sphere to write. Read like that.
     clean: AtomicBool,
-    /// Copies are damaged or missing. Seen like that.
+    /// True if copies are damaged or missing. Read like that.
     repair: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ struct Shared {
 pub(super) struct Chores {
     shared: Arc<Shared>,
     inner: Arc<Inner>,
-    /// Whether it cleans.
+    /// True if the cleaner works.
     cleaner: bool,
 }
 
@@ -90,13 +90,14 @@ impl Chores {
         &self.inner
     }
 
-    /// Has the pages of dropped trees given back.
+    /// Gives back the pages of dropped trees, in the background.
     pub fn reclaim(&self) {
         self.ask(|work| work.reclaim = Reclaim::Now);
     }
 
-    /// To be called when a commit is durable: has its batch confirmed when no other follows for a moment, and space
-    /// cleaned if there is too little of it in long runs.
+    /// Starts the chores that are due, to be called when a commit is durable. Its batch is confirmed when no other
+    /// follows for a moment. Checkpoints and repairs follow if need be, and space is cleaned if there is too little of
+    /// it in long runs.
     pub fn tidy(&self) {
         let ask_once = |asked: &AtomicBool| {
             if !asked.load(Ordering::Acquire) && !asked.swap(true, Ordering::AcqRel) {
@@ -224,7 +225,7 @@ fn run(shared: &Shared, inner: &Arc<Inner>) {
     }
 }
 
-/// Whether the log of commits is long, or too much is in memory only.
+/// True if the log of commits is long, or too much is in memory only.
 fn wants_checkpoint(inner: &Inner, store: &ShadowStore) -> bool {
     inner.log().is_some_and(|log| log.wants_checkpoint())
         || inner.commits == Commits::Unforced && store.has_many_changed_pages()

@@ -1,4 +1,4 @@
-//! The thread that makes commits durable that nobody waits for: those whose tickets are kept, or have callbacks.
+//! The thread that makes commits durable that no thread waits for: those whose tickets are kept, or have callbacks.
 //!
 //! Commits only raise a number, and look whether the thread sleeps. Both sides do so in one order ([`Shared::sleeps`]),
 //! so that no commit is overlooked.
@@ -21,8 +21,8 @@ pub(super) struct Forcer {
 struct Shared {
     /// Commits up to this one are to be made durable.
     wanted: Line<AtomicU64>,
-    /// Whether the thread sleeps, or will without another look at `wanted`, or was not started: who raises that then
-    /// looks here, and the thread does it the other way round.
+    /// True if the thread sleeps, or will without another look at `wanted`, or was not started. A commit raises
+    /// `wanted` first and then looks here; the thread sets this first and then looks at `wanted`.
     sleeps: Line<AtomicBool>,
     state: Mutex<State>,
     woken: Condvar,
@@ -45,7 +45,7 @@ impl Forcer {
         Forcer { shared: Arc::new(shared), chores }
     }
 
-    /// Has a commit made durable soon.
+    /// Makes a commit durable soon, and starts the thread if there is none.
     pub fn make_durable(&self, csn: Csn) {
         self.shared.wanted.fetch_max(csn.0, Ordering::SeqCst);
         if !self.shared.sleeps.load(Ordering::SeqCst) {
@@ -92,7 +92,7 @@ impl Shared {
 fn run(shared: &Shared, chores: &Chores) {
     let inner = chores.inner();
     while let Some(csn) = shared.next(chores) {
-        // A failure poisons the store, which tells whoever asks.
+        // A failure poisons the store, which returns it to every later caller.
         if inner.wait_durable(csn).is_err() {
             return;
         }

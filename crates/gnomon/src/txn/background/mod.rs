@@ -1,7 +1,7 @@
-//! What the engine does on threads of its own: it makes commits durable that nobody waits for ([`forcer`]), and does
-//! the chores that commits leave behind ([`chores`]). These are two threads, since a checkpoint or a move of pages takes
-//! longer than a commit should be in memory only. Each is started when there is first something to do. A third one scrubs
-//! ([`scrubber`]), if it is told to.
+//! The background threads of the engine. One makes commits durable that no thread waits for ([`forcer`]). One does
+//! the chores that commits leave behind ([`chores`]): a checkpoint or a move of pages takes longer than a commit
+//! should be in memory only, so these are two threads. A third one scrubs ([`scrubber`]), if it is told to. Each is
+//! started when there is first something to do.
 
 mod chores;
 mod forcer;
@@ -27,24 +27,25 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Of a database whose cleaner works or not.
+    /// Prepares the threads of a database. Its cleaner works if `cleaner` is set.
     pub fn new(inner: &Arc<Inner>, cleaner: bool) -> Background {
         let chores = Chores::new(inner, cleaner);
         Background { forcer: Forcer::new(chores.clone()), chores, scrubber: Scrubber::default() }
     }
 
-    /// Has a commit made durable soon.
+    /// Makes a commit durable soon.
     pub fn make_durable(&self, csn: Csn) {
         self.forcer.make_durable(csn);
     }
 
-    /// Has the pages of dropped trees given back.
+    /// Gives back the pages of dropped trees, in the background.
     pub fn reclaim(&self) {
         self.chores.reclaim();
     }
 
-    /// To be called when a commit is durable: has its batch confirmed when no other follows for a moment, and space
-    /// cleaned if there is too little of it in long runs.
+    /// Starts the chores that are due, to be called when a commit is durable. Its batch is confirmed when no other
+    /// follows for a moment. Checkpoints and repairs follow if need be, and space is cleaned if there is too little of
+    /// it in long runs.
     pub fn tidy(&self) {
         self.chores.tidy();
     }

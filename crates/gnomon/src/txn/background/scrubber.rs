@@ -15,11 +15,11 @@ use crate::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// About so many bytes are read in a step.
+/// Bytes that are read in a step, about.
 const STEP_BYTES: u64 = 256 << 10;
-/// Passes begin so long after each other at least.
+/// Time between the beginnings of two passes, at least.
 const PASS_INTERVAL: Duration = Duration::from_secs(60);
-/// Of so many damaged pages it is known that they were reported.
+/// Number of damaged pages that are remembered as reported.
 const KNOWN_MAX: usize = 10_000;
 
 /// The progress of the background scrub since the database was opened.
@@ -35,7 +35,7 @@ pub struct ScrubProgress {
     pub repaired: u64,
     /// Damaged copies of pages of which nothing whole is left: each counts once.
     pub lost: u64,
-    /// How often all was read.
+    /// Number of passes that have read everything.
     pub passes: u64,
     /// The logical page that the present pass is at.
     pub position: u64,
@@ -161,7 +161,7 @@ fn pass(shared: &Shared, store: &ShadowStore, known: &mut BTreeSet<(String, u64)
 }
 
 impl Shared {
-    /// Waits, and for a rate if there is none; false if the thread is to end.
+    /// Waits for so long, and while the rate is 0, for another one. Returns false if the thread is to end.
     fn wait(&self, time: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stopped && !time.is_zero() {

@@ -23,7 +23,7 @@ const LEFTOVERS: [&str; 2] = [UNFINISHED_FILE, RESTORING_FILE];
 pub struct Restored {
     /// The last backup of its chain: its state is the database's.
     pub backup: Backup,
-    /// What verification found: nothing wrong.
+    /// The report of the verification. It has no findings.
     pub report: VerifyReport,
 }
 
@@ -50,7 +50,7 @@ impl Database {
         let store = inner.store.shadow_for("backups: copy its directory while nothing has it open")?;
         store.check()?;
         if !store.is_read_only() {
-            // What others have committed and not waited for belongs to it.
+            // Commits that no thread has waited for belong to the backup.
             store.flush()?;
         } else if !store.was_closed() {
             return Err(Error::BadOption(

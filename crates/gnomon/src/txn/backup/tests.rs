@@ -130,7 +130,7 @@ fn chains_restore_to_the_states_that_were_backed_up() {
     }
 }
 
-/// What a backup holds is the state of its CSN, though a writer changes and frees pages while it is taken.
+/// A backup holds the state of its CSN, though a writer changes and frees pages while it is taken.
 #[test]
 fn a_backup_beside_writers_is_the_state_of_its_commit() {
     /// Waits a little at each write, so that the backup lasts.
@@ -292,7 +292,7 @@ fn chains_out_of_order_are_refused() {
 }
 
 /// A backup between two of a chain that is left out is found missing, even if the numbers in the headers are made to
-/// fit: later maps count on pages that nobody has.
+/// fit: later maps count on pages that no backup has.
 #[test]
 fn what_no_backup_has_is_not_made_up() {
     let (db, full, incremental) = small_chain();

@@ -1,4 +1,4 @@
-//! The disks of a database: which there are, adding one, checking and repairing what is on them.
+//! The disks of a database: listing them, adding one, checking and repairing what is on them.
 
 #[cfg(all(test, not(shuttle)))]
 mod tests;
@@ -33,7 +33,7 @@ impl Inner {
         store.add_disk(&*disk, given, mirror)
     }
 
-    /// Whether a disk was lost that a spare one can stand in for.
+    /// True if a disk was lost that a spare one can stand in for.
     pub(super) fn wants_spare(&self) -> bool {
         self.store.shadow().is_some_and(|store| store.wants_disk()) && !self.spares.lock().is_empty()
     }
@@ -51,8 +51,8 @@ impl Inner {
 }
 
 impl Database {
-    /// The disks, by number, each with its directory unless it is lost or none. Of a database that recovers by a log of
-    /// pages, which has one disk, none is told.
+    /// Returns the disks, by number, each with its directory unless it is lost or has none. Empty for a database that
+    /// recovers by a log of pages, which has one disk.
     pub fn disks(&self) -> Vec<(DiskInfo, Option<PathBuf>)> {
         let set = self.0.inner.disks.lock();
         let infos = self.0.inner.store.shadow().map(|store| store.disk_infos()).unwrap_or_default();
@@ -62,7 +62,8 @@ impl Database {
             .collect()
     }
 
-    /// Whether each page has two copies on different disks, and whether all have them by now, as far as is known.
+    /// Returns two flags: true if each page has two copies on different disks, and true if all have them by now, as
+    /// far as is known.
     pub fn mirroring(&self) -> (bool, bool) {
         let store = self.0.inner.store.shadow();
         store.map_or((false, true), |store| (store.is_mirrored(), store.has_all_copies()))
@@ -102,7 +103,7 @@ impl Database {
         }
     }
 
-    /// Reads all copies of everything, and repairs what is damaged from its copies, beside others who read and write.
+    /// Reads all copies of everything, and repairs what is damaged from its copies. Transactions go on meanwhile.
     /// `progress` is called with the copies read and, about, the copies in all.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
         self.0.inner.check_open()?;
@@ -137,8 +138,8 @@ impl Database {
         self.0.background.scrubbed()
     }
 
-    /// What was found wrong with disks and copies, repaired or not, since this was last asked: sentences for whoever
-    /// runs the database.
+    /// Returns the faults of disks and copies that were found since the last call, repaired or not: sentences for an
+    /// operator of the database.
     pub fn take_reports(&self) -> Vec<String> {
         self.0.inner.store.take_reports()
     }

@@ -223,7 +223,7 @@ fn a_missing_disk_is_told() {
     assert_eq!(contents(&db, tree).unwrap(), right);
     db.close().unwrap();
     drop(db);
-    // From then on nobody needs to say so, and the other one is not used should it come back.
+    // From then on the option is not needed, and the other disk is not used should it come back.
     let db = open(disk.set(), false).unwrap();
     let mut more = right.clone();
     fill(&db, tree, 30, &mut more);

@@ -39,7 +39,7 @@ fn get(db: &Database, tree: TreeId, key: &[u8]) -> Option<Vec<u8>> {
     begin(db).get(tree, key).unwrap()
 }
 
-/// What a crash leaves, opened.
+/// Opens the state that a crash leaves.
 fn reopen(disk: &SimDisk, strategy: Strategy) -> (SimDisk, Database) {
     let image = disk.crash_image_synced();
     let db = open_planted(&image, strategy, None);
@@ -202,7 +202,7 @@ fn a_drop_that_is_taken_back_shows_nobody_what_is_not_committed() {
     }
 }
 
-/// What versions take is counted once, and versions that nobody needs go, although nobody commits.
+/// The memory of versions is counted once, and versions that no snapshot needs go, although no transaction commits.
 #[test]
 fn what_was_taken_back_takes_no_memory() {
     for strategy in Strategy::ALL {
@@ -271,8 +271,8 @@ fn a_cursor_returns_nothing_that_was_taken_back() {
     }
 }
 
-/// What a full disk was met by: an error of the transaction, or a stop of the database, which has to be opened again
-/// when there is room: what has to be taken back may need some.
+/// Makes room on a full disk, after an error of the transaction or a stop of the database. A stopped one is opened
+/// again when there is room: what has to be taken back may need some.
 fn room_again(disk: &SimDisk, db: Database, strategy: Strategy) -> Database {
     if db.0.inner.store.check().is_ok() {
         disk.full_after(None);

@@ -428,7 +428,7 @@ fn a_tree_that_is_locked_as_a_whole_is_read_by_everybody_at_snapshots() {
     assert_eq!(sum(&mut txn, tree).unwrap(), (100, 102));
     drop(txn);
     check(false);
-    // Whoever has only read is in nobody's way who reads.
+    // A transaction that has only read does not block readers.
     let mut reader = begin(&db, Isolation::Serializable);
     assert_eq!(sum(&mut reader, tree).unwrap(), (100, 100));
     assert!(!reader.is_large(tree) && reader.locks.held_count() < 30, "{}", reader.locks.held_count());
@@ -436,7 +436,7 @@ fn a_tree_that_is_locked_as_a_whole_is_read_by_everybody_at_snapshots() {
     assert!(matches!(plain(&db).put(tree, &key(200), b"new"), Err(Error::LockTimeout)));
 }
 
-/// Whoever cannot lock the whole tree goes on with locks on keys for a while, and then waits.
+/// A transaction that cannot lock the whole tree goes on with locks on keys for a while, and then waits.
 #[test]
 fn others_are_waited_for_when_memory_is_twice_what_it_should_be() {
     let disk = Arc::new(MemDisk::new());
@@ -547,7 +547,7 @@ fn a_large_transaction_is_not_prepared() {
     check_nothing_is_left(&db);
 }
 
-/// What a transaction makes itself needs no lock and no second state: loading a new tree pins nothing.
+/// A tree that a transaction makes itself needs no lock and no second state: loading a new tree pins nothing.
 #[test]
 fn a_tree_of_its_own_is_made_on_pages() {
     let disk = Arc::new(MemDisk::new());

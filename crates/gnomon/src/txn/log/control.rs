@@ -1,4 +1,4 @@
-//! What opening a log begins with, in two copies that are written in turn.
+//! The file that opening a log begins with, in two copies that are written in turn.
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the copy (8), the
 //! database's identity (8), bytes of a segment (8), where the part of the log begins that is needed (8), the last commit
@@ -15,13 +15,13 @@ use crate::{
 /// The version of the format of the log: of this and of records.
 const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"gnomoncl";
-/// Each copy has so many bytes to itself.
+/// Bytes of the file that each copy has to itself.
 const SLOT_BYTES: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Control {
     pub number: u64,
-    /// Of the run.
+    /// The number of the run.
     pub epoch: u32,
     pub database: u64,
     pub segment_bytes: u64,
@@ -76,7 +76,7 @@ impl Control {
     }
 }
 
-/// The file of both copies, and what the newer one says.
+/// The file of both copies, and the content of the newer one.
 pub(super) struct ControlFile {
     file: Arc<dyn File>,
     control: Control,

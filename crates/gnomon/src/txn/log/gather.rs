@@ -19,18 +19,17 @@ use crate::{
     txn::{commit::LeavesChanged, key::KeyBytes, writes::absent},
 };
 
-/// What a write takes in memory at least: an entry, the length of its key, and a kind, in bytes.
+/// Bytes that a write takes in memory at least: an entry, the length of its key, and a kind.
 pub(super) const ENTRY_BYTES_MIN: usize = size_of::<Entry>() + 3;
-/// So many bytes of a key are in its entry.
+/// Bytes of a key that are in its entry.
 const HEAD_BYTES: usize = 8;
-/// So many entries are looked at for each range of keys, to find ranges that are about as long.
+/// Number of entries that are looked at for each range of keys, to find ranges that are about as long.
 const SAMPLES: usize = 32;
 
 /// Writes of commits, in their order.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Keys behind their lengths (two bytes, little-endian), each with the kind of its write and what becomes of it
-    /// behind it.
+    /// Keys behind their lengths (two bytes, little-endian), each followed by the kind and the body of its write.
     bytes: Vec<u8>,
     entries: Vec<Entry>,
 }
@@ -38,9 +37,9 @@ pub(super) struct Gathered {
 /// A write, as a number: one of an earlier key is smaller, and of one key, of an earlier commit. Of two long keys that
 /// begin alike that is not so.
 ///
-/// From the highest bit: the tree (27 bits), the first bytes of the key with zeros behind them (64), how many bytes it
-/// has, or one more than those if it is long (4), where it is, since later writes are further behind (32), and whether
-/// it does not look at what is there (1).
+/// From the highest bit: the tree (27 bits), the first bytes of the key with zeros behind them (64), how many bytes
+/// it has, or one more than those if it is long (4), where it is, since later writes are further behind (32), and 1
+/// if the write is blind: it does not look at what is there (1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
 
@@ -82,21 +81,21 @@ impl Gathered {
         self.entries.is_empty()
     }
 
-    /// How many writes they are.
+    /// Returns the number of writes.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns the bytes that it takes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.entries.len() * size_of::<Entry>()
     }
 
-    /// Adds the writes of the next commit, if it neither makes nor drops trees, nor has what entries have no room for.
-    /// Returns whether that is so.
+    /// Adds the writes of the next commit, if it neither makes nor drops trees, nor has what entries have no room
+    /// for. Returns true if they were added.
     ///
     /// # Errors
-    /// What is wrong with the record.
+    /// A text that says what is wrong with the record.
     pub fn add(&mut self, mut writes: Writes<'_>) -> Result<bool, &'static str> {
         let before = (self.bytes.len(), self.entries.len());
         while let Some(next) = writes.next()? {
@@ -123,7 +122,7 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Forgets them, and keeps the memory unless it is more than so many bytes.
+    /// Forgets all writes, and keeps the memory unless it is more than so many bytes.
     pub fn clear(&mut self, bytes_max: usize) {
         if self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() > bytes_max {
             *self = Gathered::default();
@@ -132,7 +131,7 @@ impl Gathered {
         self.entries.clear();
     }
 
-    /// Splits them into about so many ranges of keys.
+    /// Splits the writes into about so many ranges of keys.
     pub fn parts(self: &Arc<Self>, parts: usize) -> Vec<Part> {
         if self.is_empty() {
             return Vec::new();
@@ -147,13 +146,13 @@ impl Gathered {
         froms.zip(tos).map(|(from, to)| Part { all: self.clone(), from, to }).collect()
     }
 
-    /// The key, and what is behind it.
+    /// Returns the key, and the bytes behind it.
     fn parts_of(&self, entry: Entry) -> (&[u8], &[u8]) {
         let (length, behind) = self.bytes[entry.at()..].split_at(2);
         behind.split_at(u16::from_le_bytes([length[0], length[1]]).into())
     }
 
-    /// Asks for the key and what becomes of it, or the beginning of that.
+    /// Prefetches the key and its write, or the beginning of that.
     fn prefetch(&self, entry: Entry) {
         const BYTES: usize = 128;
         let bytes = &self.bytes[entry.at()..];
@@ -164,7 +163,7 @@ impl Gathered {
         self.parts_of(entry).0
     }
 
-    /// What becomes of the key: it was read before.
+    /// Returns the write of a key. Its bytes were checked when it was added.
     fn write(&self, entry: Entry) -> Stored<'_> {
         let (_, behind) = self.parts_of(entry);
         Kind::of(behind[0]).and_then(|kind| Stored::of(kind, &behind[1..])).expect("it was read when it came")
@@ -181,13 +180,13 @@ impl Gathered {
 /// The writes of a range of keys.
 pub(super) struct Part {
     all: Arc<Gathered>,
-    /// The range begins with this one's key, and ends before that one's.
+    /// The range begins with the key of `from`, and ends before that of `to`.
     from: Option<Entry>,
     to: Option<Entry>,
 }
 
 impl Part {
-    /// Its writes in the order of trees and keys, and those of a key in the order of commits.
+    /// Returns its writes in the order of trees and keys, and those of a key in the order of commits.
     pub fn sorted(&self) -> Sorted<'_> {
         let all = &*self.all;
         let mut entries: Vec<Entry> = match (&self.from, &self.to) {
@@ -216,7 +215,7 @@ pub(super) struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    /// Those of so many keys at a time, but for the last.
+    /// Returns runs with the writes of so many keys each, the last one of fewer.
     pub fn runs(&self, keys_max: usize) -> impl Iterator<Item = Run<'_>> {
         let mut rest = &self.entries[..];
         std::iter::from_fn(move || {
@@ -241,14 +240,14 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Each tree, with the writes of its keys.
+    /// Returns each tree, with the writes of its keys.
     pub fn trees(&self) -> impl Iterator<Item = (TreeId, Run<'a>)> {
         let all = self.all;
         let trees = self.entries.chunk_by(|a, b| a.tree() == b.tree());
         trees.map(move |entries| (entries[0].tree(), Run { all, entries }))
     }
 
-    /// The writes of each key of a tree.
+    /// Returns the writes of each key of a tree.
     pub fn keys(&self) -> impl Iterator<Item = OfKey<'a>> {
         let all = self.all;
         let keys = self.entries.chunk_by(move |a, b| all.compare_keys(*a, *b).is_eq());
@@ -267,7 +266,7 @@ impl<'a> OfKey<'a> {
         self.all.key(self.entries[self.entries.len() - 1])
     }
 
-    /// Those that matter: none before the last that does not look at what is there.
+    /// Returns the writes that matter: none before the last blind one.
     fn effective(&self) -> impl Iterator<Item = Stored<'a>> {
         // A hot row has more of them than the processor keeps at hand.
         const AHEAD: usize = 8;
@@ -281,7 +280,7 @@ impl<'a> OfKey<'a> {
         })
     }
 
-    /// Adds what they change.
+    /// Adds what the writes change to `changed`.
     ///
     /// # Errors
     /// [`NoSuchOperation`](crate::Error::NoSuchOperation).
@@ -304,7 +303,7 @@ impl<'a> OfKey<'a> {
         Ok(())
     }
 
-    /// What they make of what is there.
+    /// Returns the change that the writes make to the value that is there.
     ///
     /// # Errors
     /// Those of operations.

@@ -68,10 +68,10 @@ use std::collections::VecDeque;
 
 /// The file that says where the log begins. Its segments have the same name with a number behind.
 const FILE: &str = "commits";
-/// What a record takes beside what it has, at most: its CSN and its length, and if it is alone in a block, the header
+/// Bytes of a record beside its content, at most: its CSN and its length, and if it is alone in a block, the header
 /// and the padding of that, and the header of a segment.
 const BESIDE_BYTES: u64 = 16 + 3 * 512;
-/// So much of the log may be in memory alone, about, before commits wait for the disk.
+/// Bytes of the log that may be in memory alone, about, before commits wait for the disk.
 const UNFORCED_BYTES_MAX: u64 = 32 << 20;
 /// The longest record, in bytes.
 const RECORD_BYTES_MAX: usize = 2 << 30;
@@ -102,7 +102,7 @@ fn damaged(detail: impl Into<String>) -> Error {
     Error::Corrupt { file: FILE.into(), page: 0, detail: detail.into() }
 }
 
-/// Whether there is something of such a log on a disk.
+/// True if a disk has something of such a log.
 pub(super) fn is_on(disk: &dyn Disk) -> Result<bool> {
     match disk.open(FILE, false) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -134,8 +134,8 @@ impl Unread {
         Ok(Unread { disk: disk.clone(), control, new: Some(log), epoch, reaches: Lsn(0) })
     }
 
-    /// Finds the log of a database, and decides whether it goes with the pages. None if it is only to be looked at, and is
-    /// not needed nor there.
+    /// Finds the log of a database, and decides whether it goes with the pages. None if the log is neither there nor
+    /// needed, and none is to be made, since the database `looks` only.
     ///
     /// # Errors
     /// Those of [`fit::decide`].
@@ -190,28 +190,28 @@ pub(crate) enum PlantedBug {
     NotForced,
 }
 
-/// Progress of a replay is told about so often, in bytes.
+/// Bytes of the log between two calls of `progress`.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// The log of an open database.
 pub(super) struct CommitLog {
     store: Arc<ShadowStore>,
     log: Log,
-    /// The run.
+    /// The number of the run.
     epoch: u32,
     control: Mutex<ControlFile>,
     durability: Durability,
     order: Mutex<Order>,
     room: Room,
-    /// The log may be so long, about.
+    /// Bytes that the log may have, about.
     log_bytes_max: u64,
-    /// Whether it is so long, or so many changed pages wait, that a checkpoint should be taken.
+    /// True if it is so long, or so many changed pages wait, that a checkpoint should be taken.
     wants_checkpoint: AtomicBool,
     #[cfg(all(test, not(shuttle)))]
     planted: Option<PlantedBug>,
 }
 
-/// What comes next in the log.
+/// The order of records: the last one in the log, and those that are held back.
 struct Order {
     /// The commit of the last record.
     appended: Csn,
@@ -237,7 +237,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// How long the record is, but for its CSN.
+    /// Returns the bytes of the record without its CSN.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -282,7 +282,7 @@ impl Drop for Pending {
 }
 
 impl CommitLog {
-    /// Reads the log, and replays it in a database that nobody else has yet.
+    /// Reads the log, and replays it in a database that is not open yet.
     pub fn open(
         handle: &Arc<Handle>,
         unread: Unread,
@@ -354,7 +354,7 @@ impl CommitLog {
         Ok(log)
     }
 
-    /// Makes the log durable as far as it has commits of the pages as they are, and tells how far that is.
+    /// Makes the log durable as far as it has commits of the pages as they are, and returns how far that is.
     fn mark(&self) -> Result<LogMark> {
         let end = {
             // Behind records of commits that are about to be appended.
@@ -415,7 +415,7 @@ impl CommitLog {
         }
     }
 
-    /// Whether [`CommitLog::checkpoint`] should be called.
+    /// True if [`CommitLog::checkpoint`] should be called.
     pub fn wants_checkpoint(&self) -> bool {
         self.wants_checkpoint.load(Ordering::Acquire)
     }
@@ -426,17 +426,17 @@ impl CommitLog {
         self.wants_checkpoint.store(wants, Ordering::Release);
     }
 
-    /// What was written to it since it was opened.
+    /// Returns counts of what was written to it since it was opened.
     pub fn counts(&self) -> LogCounts {
         self.log.counts()
     }
 
-    /// How many bytes of it opening the database would read.
+    /// Returns how many bytes of it opening the database would read.
     pub fn live_bytes(&self) -> u64 {
         self.log.live_bytes()
     }
 
-    /// Has a root have every commit so far, and gives up their records.
+    /// Takes a checkpoint: writes a root that has every commit so far, and gives up their records.
     pub fn checkpoint(&self) -> Result<()> {
         let (csn, tail) = {
             let order = self.order.lock();
@@ -479,7 +479,7 @@ impl CommitLog {
         }
         // First: it waits for commits that are in the gate, and have not appended their records yet.
         self.store.flush()?;
-        // Tells who waits.
+        // Wakes the threads that wait for commits.
         self.flush()?;
         self.store.close()?;
         self.give_up(self.log.end(), self.store.durable_csn())

@@ -1,4 +1,4 @@
-//! The contents of records: what a commit does, in a form that takes few bytes.
+//! The contents of records: the changes of a commit, in a form that takes few bytes.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -45,9 +45,9 @@ const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
 
-/// What a commit does.
+/// The changes of a commit, as they are logged.
 pub(in crate::txn) enum Logged<'a> {
-    /// More than a record has: nobody is told of it before a root has it.
+    /// More than a record has: the commit is not acknowledged before a root has it.
     InRoot,
     /// Writes.
     Writes(&'a WriteSet),
@@ -55,11 +55,11 @@ pub(in crate::txn) enum Logged<'a> {
     Entry { gid: &'a str, parts: &'a [Vec<u8>] },
     /// Removes an entry of so many parts, and writes.
     End { gid: &'a str, parts: u32, writes: &'a WriteSet },
-    /// Whatever a procedure does.
+    /// All that a procedure does, as a call of it.
     Call(&'a Command),
 }
 
-/// What is found in a record beside writes.
+/// The content of a record beside writes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<'a> {
     InRoot,
@@ -69,7 +69,7 @@ pub(super) enum Found<'a> {
     Call { procedure: u32, digest: u32, is_within: bool, params: &'a [u8] },
 }
 
-/// A record but for the CSN.
+/// Encodes a record without its CSN.
 pub(super) fn encode(change: &Logged<'_>) -> Vec<u8> {
     // Room for short records is made at once: what writes take in memory is more than they take here.
     const BYTES_AT_ONCE_MAX: usize = 64 << 10;
@@ -106,7 +106,7 @@ pub(super) fn encode(change: &Logged<'_>) -> Vec<u8> {
     out
 }
 
-/// Writes alone, as they stand in a record.
+/// Encodes writes alone, as they stand in a record.
 pub(in crate::txn) fn encode_writes(writes: &WriteSet) -> Vec<u8> {
     let mut out = Vec::new();
     put_writes(&mut out, writes);
@@ -185,7 +185,7 @@ pub(super) fn csn(record: &[u8]) -> Result<Csn, &'static str> {
 /// Reads a record: what is found in it, and its writes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A text that says what is wrong with it.
 pub(super) fn decode(record: &[u8]) -> Result<(Found<'_>, Writes<'_>), &'static str> {
     let mut bytes = Bytes::new(record);
     bytes.varint()?;
@@ -219,22 +219,22 @@ pub(super) fn decode(record: &[u8]) -> Result<(Found<'_>, Writes<'_>), &'static 
 #[derive(Clone)]
 pub(super) struct Writes<'a> {
     bytes: Bytes<'a>,
-    /// The tree that so many keys are of that come next.
+    /// The tree of the next `keys` keys.
     tree: TreeId,
     keys: u64,
 }
 
-/// What comes next among writes.
+/// The next item of writes.
 pub(super) enum Next<'a> {
     /// A tree is made.
     Created(TreeId, TreeOptions),
     /// A tree is dropped.
     Dropped(TreeId),
-    /// Something becomes of a key.
+    /// A key is changed.
     Key { tree: TreeId, key: &'a [u8], kind: Kind, body: &'a [u8] },
 }
 
-/// What becomes of a key.
+/// The kind of a change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Delete = 0,
@@ -254,7 +254,7 @@ impl<'a> Writes<'a> {
         Writes { bytes: Bytes::new(bytes), tree: TreeId(0), keys: 0 }
     }
 
-    /// The next of them, in the order in which they were written.
+    /// Returns the next of them, in the order in which they were written.
     pub fn next(&mut self) -> Result<Option<Next<'a>>, &'static str> {
         while self.keys == 0 {
             if self.bytes.is_empty() {
@@ -298,7 +298,7 @@ impl<'a> Writes<'a> {
         Ok(Next::Key { tree: self.tree, key, kind, body })
     }
 
-    /// As a transaction has them.
+    /// Returns them as the write set of a transaction.
     ///
     /// # Errors
     /// Those of operations, or what `broken` makes of what is wrong.
@@ -330,7 +330,7 @@ impl<'a> Writes<'a> {
     }
 }
 
-/// What becomes of a key, as it stands behind it.
+/// The change of a key, as it stands behind the key.
 pub(super) enum Stored<'a> {
     Put(&'a [u8]),
     Delete,
@@ -343,12 +343,12 @@ pub(super) enum Stored<'a> {
 
 impl<'a> Stored<'a> {
     /// # Errors
-    /// What is wrong with it.
+    /// A text that says what is wrong with it.
     pub fn of(kind: Kind, body: &'a [u8]) -> Result<Stored<'a>, &'static str> {
         Stored::read(kind, Bytes::new(body)).map(|(stored, _)| stored)
     }
 
-    /// Returns what follows, too.
+    /// Reads a change. Returns what follows, too.
     fn read(kind: Kind, mut bytes: Bytes<'a>) -> Result<(Stored<'a>, Bytes<'a>), &'static str> {
         let stored = match kind {
             Kind::Delete => Stored::Delete,

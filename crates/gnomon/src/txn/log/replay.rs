@@ -1,8 +1,8 @@
 //! Replay: from the root that a crash left to the state after the last record.
 //!
 //! Writes of many commits are [gathered](super::gather), then patched in the order of trees and keys. So a key that
-//! many commits have changed is changed once, and leaves are visited in order. Nobody reads meanwhile, so there are no
-//! versions and no locks.
+//! many commits have changed is changed once, and leaves are visited in order. No transaction reads meanwhile, so
+//! there are no versions and no locks.
 //!
 //! A call runs once more, when all before it is patched that it may see: it reads what it read before, since calls are
 //! serializable in the order of commits.
@@ -42,15 +42,16 @@ use crate::{
     wal::{Log, Record},
 };
 
-/// So many keys change in one page transaction: each may need some pages of its own, for which there must be room.
+/// Number of keys that change in one page transaction: each may need some pages of its own, for which there must be
+/// room.
 const KEYS_OF_RUN: usize = 4096;
 /// No more keys than that are gathered within so many bytes.
 pub(in crate::txn) const BYTES_OF_RUN: usize = KEYS_OF_RUN * gather::ENTRY_BYTES_MIN;
 /// Fewer writes are not worth a thread of their own.
 const WRITES_OF_PART_MIN: usize = 64;
-/// So many parts there are for each thread: none is idle for long when another has the last.
+/// Number of parts for each thread: none is idle for long when another has the last.
 const PARTS_OF_THREAD: usize = 4;
-/// So many jobs wait or run at a time.
+/// Number of jobs that wait or run at a time.
 const JOBS_MAX: usize = 256;
 /// No more than this is gathered, whatever [`Options::replay_bytes_max`] says, in bytes: positions take four bytes,
 /// and the last commit is gathered as a whole.
@@ -60,7 +61,7 @@ const NEEDS_MAX: usize = ACCESSES_MAX;
 /// After so many commits by value in a row, there seem to be no calls between them.
 const VALUES_IN_ROW_MAX: usize = 64;
 
-/// Replays what `open` visits. `root`: the last commit that the root has.
+/// Replays the records that `open` visits. `root` is the last commit that the root has.
 ///
 /// # Errors
 /// [`Error::DiskFull`]; with more than one thread, or with more memory than [`BYTES_OF_RUN`], also where one with less
@@ -115,7 +116,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What a thread does.
+/// A job of a thread.
 enum Work {
     Call { procedure: Procedure, digest: u32, params: Box<[u8]> },
     Writes(WriteSet),
@@ -140,7 +141,7 @@ fn run(handle: &Arc<Handle>, store: &ShadowStore, job: Work) -> Result<()> {
     change(inner, &pages, Csn(0), writes)
 }
 
-/// What the threads are at.
+/// The kind of jobs that the threads are at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AtWork {
     Nobody,
@@ -157,16 +158,16 @@ struct Replay<'a> {
     /// The commit of the last record.
     last: Csn,
     gathered: Gathered,
-    /// What was gathered before, and may be in the hands of threads.
+    /// The writes that were gathered before, and may be in the hands of threads.
     patched: Arc<Gathered>,
-    /// So many bytes are gathered.
+    /// Bytes of writes that are gathered before they are patched.
     gathered_max: usize,
     threads: usize,
     schedule: &'a Schedule<Work>,
     at_work: AtWork,
     /// The last commit that threads have or had.
     submitted: Csn,
-    /// How many commits by value came behind the last call.
+    /// Number of commits by value behind the last call.
     values_in_row: usize,
 }
 
@@ -222,7 +223,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Has a thread do what a commit has done.
+    /// Gives the work of a commit to a thread.
     fn submit(&mut self, csn: Csn, job: Work, needs: Needs) -> Result<()> {
         if self.at_work == AtWork::Parts {
             self.drain()?;
@@ -232,7 +233,7 @@ impl Replay<'_> {
         self.schedule.submit(job, needs)
     }
 
-    /// Waits until nobody is at work. The database is what it was after the last commit that somebody was given.
+    /// Waits until no thread is at work. The database is then what it was after the last commit that was submitted.
     fn drain(&mut self) -> Result<()> {
         if self.at_work == AtWork::Nobody {
             return Ok(());
@@ -242,7 +243,7 @@ impl Replay<'_> {
         self.reach(self.submitted)
     }
 
-    /// The database is what it was after this commit.
+    /// Makes `csn` the newest commit of the store: the database is what it was after it.
     fn reach(&self, csn: Csn) -> Result<()> {
         if csn > self.store.last_csn() {
             self.store.begin_for(Purpose::Free, PageCounts::default())?.replay_to(csn);
@@ -250,7 +251,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What a call needs that uses what it declares; none if that is much, or not known.
+    /// Returns the needs of a call that uses what it declares. None if that is much, all partitions, or not known.
     fn needs_of_call(&self, procedure: &Procedure, params: &[u8]) -> Option<Needs> {
         let mut needs = Needs::default();
         match procedure.declared(params) {
@@ -270,7 +271,8 @@ impl Replay<'_> {
         Some(needs)
     }
 
-    /// What a commit needs; none if it writes many keys, not only keys, or such that all may read.
+    /// Returns the needs of a commit. None if it writes many keys, makes or drops trees, or writes keys that all
+    /// calls may read.
     fn needs_of(&self, writes: &WriteSet) -> Option<Needs> {
         let mut needs = Needs::default();
         for (tree, writes) in writes.trees() {
@@ -284,7 +286,8 @@ impl Replay<'_> {
         Some(needs)
     }
 
-    /// Adds a key, or all of a tree, with what that is in.
+    /// Adds a key, or all of a tree, with what that is in. None if there are too many needs, or all calls may read
+    /// what it writes.
     fn add_access(&self, needs: &mut Needs, tree: TreeId, key: Option<&[u8]>, writes: bool) -> Option<()> {
         if needs.len() >= NEEDS_MAX {
             return None;
@@ -310,14 +313,14 @@ impl Replay<'_> {
         Some(())
     }
 
-    /// Has the pages changed by what is gathered.
+    /// Changes the pages by what is gathered, or gives that to threads.
     fn patch_gathered(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
         }
         self.drain()?;
         let gathered = Arc::new(std::mem::take(&mut self.gathered));
-        // Nobody is at work.
+        // No thread is at work.
         let patched = std::mem::take(&mut self.patched);
         self.gather_where(patched);
         let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
@@ -345,20 +348,20 @@ impl Replay<'_> {
         self.reach(self.last)
     }
 
-    /// Gathers into the memory of what is patched.
+    /// Sets the memory of patched writes to be what is gathered into next.
     fn gather_where(&mut self, patched: Arc<Gathered>) {
         self.gathered = Arc::into_inner(patched).unwrap_or_default();
         // Vectors that grow have room for twice as much.
         self.gathered.clear(2 * self.gathered_max);
     }
 
-    /// Writes a root, so that what was replaced so far is free.
+    /// Writes a root, so that what was replaced so far is free, then calls `then`.
     fn after_flush<T>(&self, then: impl FnOnce() -> Result<T>) -> Result<T> {
         self.store.flush()?;
         then()
     }
 
-    /// Has the pages changed by a commit, and by what its record has done beside its writes.
+    /// Changes the pages by a commit, and by what its record has done beside its writes.
     fn patch(&mut self, csn: Csn, writes: WriteSet, beside: &Found<'_>) -> Result<()> {
         self.patch_gathered()?;
         self.drain()?;
@@ -383,7 +386,7 @@ impl Replay<'_> {
     }
 }
 
-/// Begins what patches writes, and what a record does beside them.
+/// Begins the page transaction that patches writes, and what a record does beside them.
 fn begin<'a>(
     inner: &Inner,
     store: &'a ShadowStore,
@@ -396,7 +399,7 @@ fn begin<'a>(
     )
 }
 
-/// Begins what changes so many pages, with large values on pages of up to a size.
+/// Begins a page transaction that changes so many pages, with large values on pages of up to a size.
 fn begin_with(store: &ShadowStore, changed: impl Fn(PageSize) -> Result<PageCounts>) -> Result<PageTxn<'_>> {
     in_parts(|part_max| {
         let mut pages = store.begin_for(Purpose::Free, changed(part_max)?)?;
@@ -448,7 +451,7 @@ fn update<'v, P: PageWrite>(
     done
 }
 
-/// Begins what patches a run.
+/// Begins the page transaction that patches a run.
 fn begin_run<'a>(inner: &Inner, store: &'a ShadowStore, run: &Run<'_>) -> Result<PageTxn<'a>> {
     begin_with(store, |part_max| {
         let mut pages = PageCounts::default();
@@ -475,7 +478,7 @@ fn change_run(inner: &Inner, pages: &PageTxn<'_>, run: &Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// At most so many pages change by what a record does beside its writes.
+/// Returns how many pages change at most by what a record does beside its writes.
 fn pages_beside(beside: &Found<'_>, part_max: PageSize) -> Result<PageCounts> {
     Ok(match beside {
         Found::InRoot | Found::Writes | Found::Call { .. } => PageCounts::default(),

@@ -19,16 +19,17 @@ use crate::{
     wal::Log,
 };
 
-/// Room is made for so much more than is needed, so that not every share has to look for it.
+/// Bytes of room that are made beyond what is needed, so that not every share has to look for it.
 const SPARE_BYTES: u64 = 256 << 10;
-/// A share gets so much more than is needed.
+/// Bytes that a share gets beyond what is needed.
 const SHARE_BYTES: u64 = 64 << 10;
 const SHARES: usize = 16;
 
 /// The room in the files of a log.
 #[derive(Default)]
 pub(super) struct Room {
-    /// What shares, and records that are not appended, were promised, and what shares have spent and not told yet.
+    /// Bytes promised to shares and to records that are not appended, and those that shares have spent and not told
+    /// yet.
     promised: AtomicU64,
     /// There are files up to this position.
     upto: AtomicU64,
@@ -37,9 +38,9 @@ pub(super) struct Room {
 
 #[derive(Default)]
 struct Share {
-    /// Promised to nobody yet.
+    /// Bytes that are promised to no record yet.
     left: u64,
-    /// Of records that are appended: where they are is behind the log's end.
+    /// Bytes of records that are appended: the log's end is behind them.
     spent: u64,
 }
 
@@ -80,21 +81,21 @@ impl Room {
         Ok(promise)
     }
 
-    /// Takes note that the record is appended.
+    /// Notes that the record is appended.
     pub fn spend(&self, promise: Promise) {
         let mut share = self.shares[promise.share].lock();
         share.spent += promise.bytes;
         self.give_up_much(&mut share);
     }
 
-    /// Takes back what no record needs.
+    /// Takes back room that no record needs.
     pub fn give_back(&self, promise: Promise) {
         let mut share = self.shares[promise.share].lock();
         share.left += promise.bytes;
         self.give_up_much(&mut share);
     }
 
-    /// Has a share promise nothing that is not needed, if it is much: a record may have been long.
+    /// Gives up the room of a share if it is much: a record may have been long.
     fn give_up_much(&self, share: &mut Share) {
         if share.left + share.spent > 2 * SHARE_BYTES {
             self.give_up(share);
@@ -118,7 +119,7 @@ impl Room {
         })
     }
 
-    /// Has there be files for all that was promised.
+    /// Makes files for all that was promised, if there are too few.
     fn make(&self, log: &Log) -> Result<()> {
         // In this order: what is spent and told is behind the end that is seen then.
         let promised = self.promised.load(Ordering::Acquire);

@@ -4,9 +4,9 @@
 //! Promises: of two jobs that need the same, and one of them to change it, the one that came first has ended before the
 //! other begins. No job runs after one has failed.
 //!
-//! How: a job comes with the names of all that it needs. Its requests are put into the queues of these names at once, and
-//! granted in the order of the queues, so no two jobs wait for each other. Who has all that it needs is run by the next
-//! worker that is free.
+//! How: a job comes with the names of all that it needs. Its requests are put into the queues of these names at once,
+//! and granted in the order of the queues, so no two jobs wait for each other. A job that has all that it needs is
+//! run by the next worker that is free.
 //!
 //! Names are hashes: two things that happen to have the same one are used in turn.
 
@@ -23,10 +23,10 @@ use crate::{
     },
 };
 
-/// So many times a worker that has nothing to do looks for something before it sleeps.
+/// Number of times that a worker without a job looks for one before it sleeps.
 const SPINS: usize = if cfg!(shuttle) { 0 } else { 2000 };
 
-/// How a thing is used. Intentions are on what contains it.
+/// The way in which a thing is used. Intentions are on what contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
     IntentRead,
@@ -38,7 +38,7 @@ pub(super) enum Mode {
 impl Mode {
     const COUNT: usize = 4;
 
-    /// Whether jobs may run beside each other that use a thing in these ways.
+    /// True if jobs may run beside each other that use a thing in these ways.
     fn is_compatible(self, other: Mode) -> bool {
         match (self.min(other), self.max(other)) {
             (_, Mode::Write) | (Mode::IntentWrite, Mode::Read) => false,
@@ -47,7 +47,7 @@ impl Mode {
         }
     }
 
-    /// What allows both.
+    /// Returns the weakest mode that allows both.
     fn and(self, other: Mode) -> Mode {
         match (self.min(other), self.max(other)) {
             (Mode::IntentWrite, Mode::Read) => Mode::Write,
@@ -56,12 +56,12 @@ impl Mode {
     }
 }
 
-/// What a job needs: names, each once.
+/// The needs of a job: names, each once, with their modes.
 #[derive(Debug, Default)]
 pub(super) struct Needs(Vec<(u64, Mode)>);
 
 impl Needs {
-    /// How many things were added.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -78,7 +78,7 @@ impl Needs {
     }
 }
 
-/// Who uses a thing, and who waits for it.
+/// The granted uses of a thing, and the jobs that wait for it.
 #[derive(Default)]
 struct Queue {
     granted: [usize; Mode::COUNT],
@@ -96,19 +96,19 @@ struct Job<T> {
     /// None while it runs.
     what: Option<T>,
     needs: Needs,
-    /// How many of these it does not have yet.
+    /// Number of these that it does not have yet.
     lacks: usize,
 }
 
 struct State<T> {
     queues: HashMap<u64, Queue>,
-    /// Those that have not ended, at their places.
+    /// The jobs that have not ended, at their places.
     jobs: Vec<Option<Job<T>>>,
     unused: Vec<usize>,
     ready: VecDeque<usize>,
-    /// How many have not ended.
+    /// Number of jobs that have not ended.
     under_way: usize,
-    /// Who gives out jobs is told when so many have not ended.
+    /// The thread that submits jobs or drains is woken when so many have not ended.
     awaited: usize,
     stop: bool,
     failed: Option<Error>,
@@ -119,11 +119,11 @@ pub(super) struct Schedule<T> {
     state: Mutex<State<T>>,
     /// A job is ready, or there will be no more.
     ready: Condvar,
-    /// Whether a job is ready, for those that look without the mutex.
+    /// True if a job is ready, for workers that look without the mutex.
     is_ready: AtomicBool,
     /// No more than are awaited have not ended, or one has failed.
     ended: Condvar,
-    /// So many jobs may be under way.
+    /// Number of jobs that may be under way.
     jobs_max: usize,
 }
 
@@ -147,8 +147,8 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Has a job run when it can. Waits if too many are under way, until half of them have ended: to be woken for each
-    /// would cost as much as short jobs do.
+    /// Submits a job, which runs when it can. Waits if too many are under way, until half of them have ended: to be
+    /// woken for each would cost as much as short jobs do.
     ///
     /// # Errors
     /// That of a job that has failed.
@@ -211,7 +211,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Has workers return when they have ended what they are at.
+    /// Makes workers return when no job is ready.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.ready.notify_all();
@@ -298,7 +298,7 @@ impl<T> State<T> {
     }
 }
 
-/// Whoever waits for a job that panics is told.
+/// A guard that notes the panic of a job as a failure, and wakes the threads that wait for jobs.
 struct FailOnPanic<'a, T>(&'a Schedule<T>);
 
 impl<T> Drop for FailOnPanic<'_, T> {

@@ -439,7 +439,7 @@ fn a_call_that_made_a_tree_in_vain_is_logged_by_value() {
     assert_eq!(sum(&db, tree), 7);
 }
 
-/// Trees of three partitions, one that all read, and one of nobody's.
+/// Trees of three partitions, one that all read, and one of no partition.
 const SHARES: [TreeId; 3] = [TreeId(1), TreeId(2), TreeId(3)];
 const EVERYBODYS: TreeId = TreeId(4);
 const NOBODYS: TreeId = TreeId(5);

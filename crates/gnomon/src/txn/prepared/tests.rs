@@ -11,7 +11,7 @@ fn open(disk: &SimDisk) -> Database {
     Database::open_on(Arc::new(disk.clone()), options).unwrap()
 }
 
-/// What a crash leaves, opened.
+/// Opens what a crash leaves.
 fn reopen(disk: &SimDisk) -> (SimDisk, Database) {
     let image = disk.crash_image_synced();
     let db = open(&image);

@@ -1,4 +1,5 @@
-//! Calls in the order of all members of a cluster: what stands there, how one gets there, and how each member runs it.
+//! Calls in the order of all members of a cluster: their encoding, how they are ordered, and how each member runs
+//! them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,11 +12,11 @@ use crate::{
     },
 };
 
-/// What a call writes may take so much memory, in bytes: everywhere the same, whatever options say.
+/// Bytes of memory that the writes of a call may take: the same at all members, whatever their options say.
 const WRITES_BYTES_MAX: usize = 256 << 20;
 
 impl KnownProcedure {
-    /// A call as it stands in the order: a hash of the code (8 bytes, little-endian), the length of the name (1 byte) and
+    /// Encodes a call for the order: a hash of the code (8 bytes, little-endian), the length of the name (1 byte) and
     /// the name, the parameters.
     fn ordered(&self, params: &[u8]) -> Vec<u8> {
         let Procedure { name, code, .. } = &self.procedure;
@@ -24,8 +25,8 @@ impl KnownProcedure {
 }
 
 impl Database {
-    /// Has a call ordered, and returns what it answers when it has run here. The ticket is of its commit, or of what a
-    /// refusal has seen.
+    /// Orders a call, and returns its answer when it has run here. The ticket is of its commit, or of what a refusal
+    /// has seen.
     pub(super) fn order_call(
         &self,
         replicator: &dyn Replicator,
@@ -80,7 +81,7 @@ impl Database {
             Some(error) if error.reaction() != Reaction::FixInput => return Err(error),
             // It writes as much wherever it runs.
             Some(error @ Error::TransactionTooLarge) => Err(error),
-            // Of the program, which may be another one there.
+            // It depends on the program, which may be another one there.
             Some(error @ Error::NoSuchOperation { .. }) => return Err(error),
             Some(error) => Err(error),
             None => answer.unwrap_or_else(|_| Err(Error::procedure("the procedure panicked"))),

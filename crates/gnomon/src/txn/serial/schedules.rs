@@ -29,7 +29,7 @@ fn encode((balance, changes): (u64, u64)) -> Vec<u8> {
 /// Changes a partition's balance and counts it.
 fn change(call: &mut Call<'_>, tree: TreeId, by: i64) -> Result<()> {
     let (balance, changes) = decode(call.get_for_update(tree, BALANCE)?);
-    // Whoever should not be here has the chance to come.
+    // Another transaction that should be kept out has the chance to come.
     thread::yield_now();
     call.put(tree, BALANCE, &encode((balance.wrapping_add_signed(by), changes + 1)))
 }

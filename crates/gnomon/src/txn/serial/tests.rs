@@ -123,7 +123,7 @@ fn balances(db: &Database, isolation: Isolation) -> Result<Vec<u64>> {
     (0..ACCOUNTS).map(|account| Ok(number(txn.get(tree(account), &account.to_le_bytes())?))).collect()
 }
 
-/// What checkpoints are asked for under locks is asked for when calls run serially too.
+/// Checkpoints are asked for when calls run serially as they are under locks.
 #[test]
 fn a_log_is_cut_behind_checkpoints() {
     const LOG_BYTES_MAX: u64 = 64 << 10;
@@ -234,7 +234,8 @@ fn placed_trees_are_not_prepared_and_partitions_have_numbers_up_to_a_limit() {
     assert!(matches!(txn.create_tree_with(far), Err(Error::BadOption(_))));
 }
 
-/// What is prepared with locks in no partition is there again, however calls run; with others it has to end first.
+/// A transaction that is prepared with locks in no partition is there again, however calls run; one with others has
+/// to end first.
 #[test]
 fn what_is_prepared_outside_of_partitions_waits_through_serial_execution() {
     let disk = SimDisk::new(1);
@@ -354,7 +355,7 @@ fn calls_and_clients_beside_each_other_keep_the_sum_and_a_crash_leaves_it() {
     }
 }
 
-/// What is told to a caller is durable, of calls in the queue of one executor too.
+/// Answers are of durable commits, for calls in the queue of one executor too.
 #[test]
 fn answers_are_durable() {
     for recovery in [Recovery::Shadow, Recovery::CommitLog(Records::Calls)] {
@@ -382,7 +383,8 @@ fn answers_are_durable() {
     }
 }
 
-/// Who has one executor stand still has the other one after the call under way, not after all that are queued.
+/// A call that has one executor stand still has the other one after the call under way, not after all that are
+/// queued.
 #[test]
 fn an_executor_gives_way_to_calls_of_several_between_two_of_its_own() {
     const MARKS: usize = 20;

@@ -3,9 +3,9 @@
 //!
 //! Promises: what is restored is the state that the newest stream holds, page by page, or an error; a stream that is
 //! damaged, cut short, of another database or out of order is refused. Taking a backup needs no latch and no part of
-//! the buffer pool, and keeps nobody waiting; it holds the pages of its state ([`PinnedRoot`]), so space that is given
-//! up meanwhile is used again only when it has ended. Both ways go through the stream once, from its beginning to its
-//! end, with a few megabytes of memory.
+//! the buffer pool, and makes no other thread wait. It holds the pages of its state ([`PinnedRoot`]), so space that
+//! is given up meanwhile is used again only when it has ended. Both ways go through the stream once, from its
+//! beginning to its end, with a few megabytes of memory.
 //!
 //! *What has changed* is known from batch numbers: a page's entry in the page table carries the batch that wrote the
 //! page, and a node's entry one that is at least as large as all below it. An incremental backup since batch `b` leaves
@@ -37,7 +37,7 @@ pub use self::{
 #[cfg(doc)]
 use super::pin::PinnedRoot;
 
-/// Which state of which database a backup holds.
+/// The name of a backup: the database and the state that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BackupId {
     /// The database's identity.
@@ -69,7 +69,7 @@ impl FromStr for BackupId {
     }
 }
 
-/// What a backup says of itself.
+/// The header of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupHeader {
     /// The state that it holds.
@@ -84,14 +84,14 @@ pub struct BackupHeader {
     pub page_size_min: PageSize,
     /// Physical pages that the state uses in the database's file.
     pub used_pages: u64,
-    /// Logical page numbers of the state: what progress is counted in.
+    /// Logical page numbers of the state: the unit of progress.
     pub logical_pages: u64,
 }
 
 /// A backup that was written or read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// What it says of itself.
+    /// The header at the beginning of its stream.
     pub header: BackupHeader,
     /// Pages in it, of all sizes.
     pub pages: u64,
@@ -99,7 +99,7 @@ pub struct Backup {
     pub bytes: u64,
 }
 
-/// What restoring is at.
+/// The phase of a restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestorePhase {
     /// Pages are written.

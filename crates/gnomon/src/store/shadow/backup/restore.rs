@@ -22,9 +22,9 @@ use crate::{
     sync::Arc,
 };
 
-/// The new file is written in pieces of so many bytes.
+/// Bytes of the pieces in which the new file is written.
 const WRITE_BYTES: usize = 1 << 20;
-/// The new file is synced each time so many bytes were written, so that others who sync do not wait for all of it.
+/// Bytes written between two syncs of the new file, so that syncs of other files do not wait for all of it.
 const SYNC_BYTES: u64 = 32 << 20;
 
 /// Makes the file `name` the store that the last of the backups in `chain` holds; it is durable on return. The first
@@ -94,7 +94,7 @@ pub fn restore<R: Read>(
     Ok(sources.last().expect("there is one").summary())
 }
 
-/// Whether the backups begin with a full one and go on from each other.
+/// Checks that the backups begin with a full one and that each goes on from the one before it.
 fn check_chain<R>(sources: &[Source<R>]) -> Result<()> {
     let mut before: Option<BackupId> = None;
     for (number, source) in sources.iter().enumerate() {
@@ -158,7 +158,7 @@ struct Open {
     node: Page,
 }
 
-/// The new file.
+/// The new file, and the page table that is made for it.
 struct Layout {
     file: Arc<dyn File>,
     database: u64,
@@ -323,7 +323,7 @@ impl Layout {
     }
 }
 
-/// How many physical pages have to be left free before an extent of so many.
+/// Returns the number of physical pages to leave free before an extent of `pages` pages.
 fn hole_before(next: u64, pages: u64) -> u64 {
     let offset = next % CHUNK_PAGES;
     let start = offset.next_multiple_of(pages);

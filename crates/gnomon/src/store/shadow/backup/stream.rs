@@ -70,7 +70,7 @@ const TRAILER: u32 = 2;
 /// Pages of a group at most.
 pub(super) const SLOTS: usize = FANOUT as usize;
 
-/// What a map says of a page.
+/// The entry of a map for a page: the batch that wrote it, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapped {
     pub batch: u64,
@@ -149,7 +149,7 @@ pub(super) fn encode_group(base: u64, map: &Map) -> [u8; GROUP_HEAD_BYTES] {
     block
 }
 
-/// `sum`: the crc32c of all of the stream before.
+/// Encodes a trailer. `sum`: the crc32c of all of the stream before.
 pub(super) fn encode_trailer(groups: u64, pages: u64, sum: u32) -> [u8; TRAILER_BYTES] {
     let mut block = [0; TRAILER_BYTES];
     block[4..8].copy_from_slice(&TRAILER.to_le_bytes());
@@ -169,13 +169,13 @@ fn word(block: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// What is wrong with a part of a stream.
+/// The fault of a part of a stream.
 enum Fault {
     Damaged(String),
     Version(u32),
 }
 
-/// What a stream says of a node.
+/// The beginning of a group: a node, and the map of its pages.
 pub(super) struct Group {
     pub base: u64,
     pub map: Box<Map>,
@@ -183,7 +183,7 @@ pub(super) struct Group {
     next: usize,
 }
 
-/// Reads a stream, and checks all that it says.
+/// A reader of a stream, which checks all of it.
 pub(super) struct Source<R> {
     input: R,
     /// Which one of those given, for errors.
@@ -251,7 +251,7 @@ impl<R: Read> Source<R> {
         self.offset += block.len() as u64;
     }
 
-    /// Passes what is left of the group, and reads the beginning of the next one, or to the end of the stream.
+    /// Skips the rest of the group, and reads the beginning of the next one, or to the end of the stream.
     pub fn advance(&mut self) -> Result<()> {
         while self.read_page(SLOTS)?.is_some() {}
         let previous = self.group.take();
@@ -315,8 +315,8 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// The page of a slot of the group, if it is in this backup: whole, and the one that the map names. Slots must be
-    /// asked for in ascending order.
+    /// Returns the page of a slot of the group, if it is in this backup: whole, and the one that the map names. Slots
+    /// must be asked for in ascending order.
     pub fn page(&mut self, slot: usize) -> Result<Option<&[u8]>> {
         while let Some(found) = self.read_page(slot + 1)? {
             if found == slot {
@@ -326,7 +326,7 @@ impl<R: Read> Source<R> {
         Ok(None)
     }
 
-    /// Reads the next page of the group, if it is that of a slot before `end`. Returns which.
+    /// Reads the next page of the group, if its slot is before `end`. Returns the slot.
     fn read_page(&mut self, end: usize) -> Result<Option<usize>> {
         let since = self.header.since.map_or(0, |since| since.batch);
         let Some(group) = &mut self.group else { return Ok(None) };
@@ -355,13 +355,13 @@ impl<R: Read> Source<R> {
         Ok(Some(slot))
     }
 
-    /// What was read.
+    /// Returns the header, and the pages and bytes that were read so far.
     pub fn summary(&self) -> Backup {
         Backup { header: self.header, pages: self.pages, bytes: self.offset }
     }
 }
 
-/// Reads what a backup says of itself, from its beginning.
+/// Reads the header of a backup.
 ///
 /// # Errors
 /// [`Error::BackupDamaged`] if it does not begin as a backup does, [`Error::TooNew`], [`Error::BackupStream`].

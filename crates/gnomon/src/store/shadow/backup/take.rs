@@ -19,14 +19,13 @@ use crate::{
     sync::thread,
 };
 
-/// Pages are gathered until they have so many bytes, then read in the order of their places.
+/// Bytes of pages that are gathered before they are read in the order of their places.
 const WINDOW_BYTES: usize = 8 << 20;
-/// So many nodes and pages are gathered at most, about.
+/// Number of nodes and pages that are gathered at most, about.
 const WINDOW_ITEMS: usize = 4096;
 /// The longest read, but for a page.
 const READ_BYTES: u64 = 1 << 20;
-/// What is not asked for is read along with what is around it if it has at most so many bytes: cheaper than another
-/// read.
+/// Bytes of a gap between two wanted pages up to which it is read along with them: that is cheaper than another read.
 const GAP_BYTES: u64 = 32 << 10;
 
 impl PinnedRoot {
@@ -113,9 +112,9 @@ struct Taking<'a> {
     since: u64,
     is_full: bool,
     output: Output<'a>,
-    /// What is to be read next.
+    /// The nodes and pages that are read next.
     window: Window,
-    /// What was read last.
+    /// The nodes and pages that were read last.
     read: Window,
     /// Memory for blocks.
     spare: Vec<u8>,
@@ -124,25 +123,25 @@ struct Taking<'a> {
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-/// What is written together, in the order of the stream.
+/// Nodes and pages that are written together, in the order of the stream.
 #[derive(Default)]
 struct Window {
     items: Vec<Item>,
-    /// What the pages among them take, in bytes.
+    /// Bytes of the pages among them.
     bytes: usize,
-    /// These, one after the other.
+    /// The contents of these pages, one after the other.
     blocks: Vec<u8>,
 }
 
 enum Item {
-    /// A node of level 1: its first page, and what it maps.
+    /// A node of level 1: its first page, and its map.
     Node(u64, Box<Map>),
     /// A page of it: its logical number, where it is, and where in the window's blocks.
     Page(u64, PageEntry, usize),
 }
 
 impl Taking<'_> {
-    /// Takes what stands below a node.
+    /// Gathers the pages below a node.
     fn walk(&mut self, level: u8, base: u64, entry: PageEntry) -> Result<()> {
         if entry.batch <= self.since {
             return Ok(());
@@ -188,7 +187,7 @@ impl Taking<'_> {
         if self.window.items.len() > WINDOW_ITEMS { self.next_window() } else { Ok(()) }
     }
 
-    /// Reads the window, while what was read before is written.
+    /// Reads the window, while the pages that were read before are written.
     fn next_window(&mut self) -> Result<()> {
         let state = self.state;
         let mut window = std::mem::take(&mut self.window);
@@ -203,7 +202,7 @@ impl Taking<'_> {
         })
     }
 
-    /// Writes what was read.
+    /// Writes the nodes and pages that were read last.
     fn write_read(&mut self) -> Result<()> {
         let Window { items, blocks, .. } = std::mem::take(&mut self.read);
         let logical_end = self.state.root.logical_end;

@@ -237,7 +237,7 @@ fn a_tree_is_larger_than_memory() {
     assert_eq!(opened.verify(&mut |_, _| ()).unwrap().findings, []);
 }
 
-/// A full disk is an error of whoever writes; the view stays what it was, and gives everything back.
+/// A full disk is an error of the write; the view stays as it was, and gives everything back.
 #[test]
 fn a_full_disk_is_an_error_of_the_view_alone() {
     let disk = SimDisk::new(1);

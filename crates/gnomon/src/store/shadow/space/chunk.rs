@@ -51,13 +51,13 @@ impl Chunk {
         self.taken[(offset / 64) as usize] &= !(1 << (offset % 64));
     }
 
-    /// The words of a segment's taken and reachable pages.
+    /// Returns the words of a segment's taken and reachable pages.
     pub(super) fn segment(&self, index: usize) -> (&[u64], &[u64]) {
         let words = index * SEGMENT_WORDS..(index + 1) * SEGMENT_WORDS;
         (&self.taken[words.clone()], &self.reachable[words])
     }
 
-    /// The first page at or after `offset` that is free (or taken, if `taken`).
+    /// Returns the first page at or after `offset` that is free (or taken, if `taken`).
     pub(super) fn find(&self, offset: u64, taken: bool) -> u64 {
         let mut at = offset;
         while at < CHUNK_PAGES {
@@ -72,7 +72,7 @@ impl Chunk {
     }
 }
 
-/// The pages marked in a stored bitmap, as offsets within its chunk.
+/// Returns the pages marked in a stored bitmap, as offsets within its chunk.
 pub(crate) fn marked(bitmap: &Page) -> impl Iterator<Item = u64> + '_ {
     (0..CHUNK_PAGES).filter(|&offset| bitmap.body()[(offset / 8) as usize] >> (offset % 8) & 1 == 1)
 }

@@ -39,17 +39,17 @@ const FILLING: usize = 2 + SEGMENT_PAGES.trailing_zeros() as usize + 1;
 
 /// The file grows by a sixteenth at least, within these bounds (1 to 4 MiB).
 const GROWTH_PAGES: std::ops::RangeInclusive<u64> = 256..=1024;
-/// A shorter hole is passed over as long as there are others.
+/// Pages of a hole below which it is passed over as long as there are others.
 const RUN_PAGES_MIN: u64 = 16;
-/// A segment with more pages in use than this is not worth cleaning.
+/// Pages in use beyond which a segment is not worth cleaning.
 const VICTIM_PAGES_MAX: u64 = SEGMENT_PAGES * 9 / 10;
-/// A segment with no more pages taken is as good as empty for pages: what is free of it is in long runs. (If a file
-/// has twice the pages in use, most of its segments come to that by themselves before it is their turn again.)
+/// Pages taken up to which a segment is as good as empty for pages: its free pages are in long runs. (If a file has
+/// twice the pages in use, most of its segments come to that by themselves before it is their turn again.)
 const SPARSE_PAGES_MAX: u64 = SEGMENT_PAGES / 4;
-/// So many segments are kept empty or sparse by the cleaner: a sixteenth of all, within these bounds.
+/// Bounds of the number of segments that the cleaner keeps empty or sparse: a sixteenth of all, within these.
 const EMPTY_SEGMENTS: std::ops::RangeInclusive<u64> = 2..=32;
 
-/// How long the file may be.
+/// Bounds of the length of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// The share of the file in use beyond which it grows.
@@ -72,17 +72,17 @@ pub(crate) struct Run {
     pub len: u64,
 }
 
-/// How long a page is expected to stay as it is.
+/// The time for which a page is expected to stay as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Life {
     Short,
     Long,
 }
 
-/// What is done about segments that can be written to as they are, and about those that were written not long ago,
+/// Treatment of young segments: those that can be written to as they are, and those that were written not long ago,
 /// since when less was written than is free. When pages are changed often, most of these become sparse before it is
-/// their turn to be written again. To move what lives in them made others come to their turn sooner, and be moved in
-/// turn: more pages were moved than written, in TPC-B with one branch.
+/// their turn to be written again. Moving their pages made others come to their turn sooner, and be moved in turn:
+/// more pages were moved than written, in TPC-B with one branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Young {
     Leave,
@@ -91,7 +91,7 @@ pub(crate) enum Young {
     Move,
 }
 
-/// What the search for a run comes to.
+/// The result of a search for a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     Found(Run),
@@ -126,9 +126,9 @@ pub(crate) struct Space {
     cursor: u64,
     /// Where the next search for one that has room for an extent begins.
     extent_cursor: u64,
-    /// Pages to leave free when the file is shortened: so many were needed to move what was beyond its end.
+    /// Pages to leave free when the file is shortened, since moving the pages beyond its end needed them.
     room: u64,
-    /// Physical pages of 4 KiB: what bounds in pages are multiplied with.
+    /// Number of physical pages in 4 KiB: the factor of bounds in pages.
     scale: u64,
     /// Pages taken, over all chunks, loaded or not.
     taken: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Space {
     reachable: u64,
     /// Pages promised and not yet taken.
     promised: u64,
-    /// Pages handed out since it was opened: the clock by which the age of a segment is told.
+    /// Pages handed out since it was opened: the clock for the age of a segment.
     handed_out: u64,
 }
 
@@ -164,18 +164,18 @@ impl Space {
         }
     }
 
-    /// Says that so many physical pages have 4 KiB.
+    /// Sets the number of physical pages in 4 KiB.
     pub fn set_scale(&mut self, scale: u64) {
         self.scale = scale;
         self.extent.spare_pages_max *= scale;
     }
 
-    /// Pages of the file that may be handed out are below this.
+    /// Returns the end: pages of the file that may be handed out are below it.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Pages of the file.
+    /// Returns the number of pages of the file.
     pub fn file_end(&self) -> u64 {
         self.file_end
     }
@@ -184,12 +184,12 @@ impl Space {
         self.cursor
     }
 
-    /// Pages that the last closed batch's root reaches.
+    /// Returns the number of pages that the last closed batch's root reaches.
     pub fn reachable(&self) -> u64 {
         self.reachable
     }
 
-    /// Pages that may not be handed out.
+    /// Returns the number of pages that may not be handed out.
     pub fn taken(&self) -> u64 {
         self.taken
     }
@@ -198,17 +198,18 @@ impl Space {
         self.end.div_ceil(CHUNK_PAGES)
     }
 
-    /// Segments of the file, and how many of them are known to be empty.
+    /// Returns the number of segments of the file, and of those that are known to be empty.
     pub fn segments(&self) -> (u64, u64) {
         (self.file_end / SEGMENT_PAGES, self.empty.len() as u64)
     }
 
-    /// Whether the bitmap of a chunk is in memory.
+    /// True if the bitmap of a chunk is in memory.
     pub fn is_loaded(&self, chunk: u64) -> bool {
         self.chunks.contains_key(&chunk)
     }
 
-    /// A chunk whose bitmap is not in memory, if there is one: that in which searching goes on, or one after it.
+    /// Returns a chunk whose bitmap is not in memory, if there is one: that in which searching goes on, or one after
+    /// it.
     pub fn unloaded_chunk(&self) -> Option<u64> {
         let count = self.chunk_count();
         if self.chunks.len() as u64 >= count && self.end == self.file_end {
@@ -231,7 +232,7 @@ impl Space {
         (chunk, page % CHUNK_PAGES)
     }
 
-    /// How many pages of a segment are taken; none if its chunk is not loaded.
+    /// Returns the number of taken pages of a segment; none if its chunk is not loaded.
     fn taken_of(&self, segment: u64) -> Option<u64> {
         let (chunk, index) = (segment / CHUNK_SEGMENTS as u64, segment % CHUNK_SEGMENTS as u64);
         Some(ones(self.chunks.get(&chunk)?.segment(index as usize).0))
@@ -259,26 +260,27 @@ impl Space {
         self.promised = pages;
     }
 
-    /// Pages taken or promised.
+    /// Returns the number of pages taken or promised.
     fn needed(&self) -> u64 {
         self.taken + self.promised
     }
 
-    /// Pages that are free.
+    /// Returns the number of free pages.
     pub fn free(&self) -> u64 {
         self.end.saturating_sub(self.taken)
     }
 
-    /// How long the file should be at least for what is in use and promised. A small one has more room than its share:
-    /// that saves most of its cleaning, and costs little. What is promised has its place there: most of it is not taken
-    /// in the end, and comes and goes so fast that the file would grow and be cut all the time.
+    /// Returns the least length that the file should have for the pages in use and promised. A small file has more
+    /// room than its share: that saves most of its cleaning, and costs little. Promised pages have their place there:
+    /// most of them are not taken in the end, and come and go so fast that the file would grow and be cut all the
+    /// time.
     fn end_needed(&self) -> u64 {
         let needed = (self.taken as f64 / self.extent.fill_max) as u64;
         let more = (2 * self.taken).min(self.extent.spare_pages_max * 3 / 4).max(self.promised);
         (needed + more + 2 * SEGMENT_PAGES).next_multiple_of(SEGMENT_PAGES)
     }
 
-    /// How long the file should be, in pages.
+    /// Returns the length that the file should have, in pages.
     pub fn end_wanted(&self) -> u64 {
         let needed = self.end_needed();
         if self.end >= needed {
@@ -287,12 +289,12 @@ impl Space {
         needed.max(self.end + self.growth()).next_multiple_of(SEGMENT_PAGES)
     }
 
-    /// By how much it grows at a time.
+    /// Returns the number of pages by which the file grows at a time.
     fn growth(&self) -> u64 {
         (self.end / 16).clamp(GROWTH_PAGES.start() * self.scale, GROWTH_PAGES.end() * self.scale)
     }
 
-    /// The file has `end` pages at least, all of which may be handed out.
+    /// Notes that the file has `end` pages at least, all of which may be handed out.
     pub fn grown(&mut self, end: u64) {
         let before = self.end;
         self.end = before.max(end);
@@ -409,7 +411,7 @@ impl Space {
         None
     }
 
-    /// The first free extent within a part of a loaded chunk.
+    /// Returns the first free extent within a part of a loaded chunk.
     fn extent_within(&mut self, part: std::ops::Range<u64>, pages: u64) -> Option<Run> {
         let (chunk, offset) = self.loaded(part.start);
         let base = part.start - offset;
@@ -425,7 +427,7 @@ impl Space {
         None
     }
 
-    /// How long the file should be to have room for an extent at its end, whatever is in use.
+    /// Returns the length that the file needs to have room for an extent at its end, whatever is in use.
     pub fn end_with_extent(&self, pages: u64) -> u64 {
         let (end, chunk) = (self.file_end, self.file_end - self.file_end % CHUNK_PAGES);
         let start = (end - chunk).next_multiple_of(pages);
@@ -433,8 +435,8 @@ impl Space {
         (start + pages).next_multiple_of(SEGMENT_PAGES)
     }
 
-    /// Gives extents of `pages` pages back that were not used. Filling goes on at the first of them, so that those who
-    /// reserve more than they use leave no gaps.
+    /// Gives extents of `pages` pages back that were not used. Filling goes on at the first of them, so that
+    /// reservations that were not used up leave no gaps.
     pub fn release_unused(&mut self, starts: &[u64], pages: u64) {
         for &start in starts {
             self.release_run(Run { start, len: pages });
@@ -575,7 +577,7 @@ impl Space {
         true
     }
 
-    /// The bitmap of a chunk as it is to be stored.
+    /// Returns the bitmap of a chunk as it is to be stored.
     pub fn bitmap(&self, chunk: u64) -> Page {
         let mut page = Page::new(PageKind::SpaceMap);
         for (bytes, word) in page.body_mut().chunks_exact_mut(8).zip(&self.chunks[&chunk].reachable) {
@@ -585,9 +587,10 @@ impl Space {
     }
 }
 
-/// What the cleaner needs to know.
+/// Methods for the cleaner.
 impl Space {
-    /// What cleaning is for: free pages in segments that can be filled or are being filled, and pages beyond the end.
+    /// Returns the measures of the cleaner's progress: free pages in segments that can be filled or are being filled,
+    /// and taken pages beyond the end.
     pub fn progress(&self) -> (u64, std::cmp::Reverse<u64>) {
         let filling = self.filling.iter().flatten().map(|at| at / SEGMENT_PAGES);
         let sparse = self.sparse.iter().copied().filter(|_| self.uses_sparse());
@@ -602,12 +605,12 @@ impl Space {
         (ready, std::cmp::Reverse(beyond.sum()))
     }
 
-    /// Whether sparse segments are as good as empty ones. Extents need empty ones.
+    /// True if sparse segments are as good as empty ones. Extents need empty ones.
     fn uses_sparse(&self) -> bool {
         self.filling[Life::Long as usize + 1..].iter().all(Option::is_none)
     }
 
-    /// Segments that can be filled next.
+    /// Returns the number of segments that can be filled next.
     fn ready(&self) -> u64 {
         let sparse = if self.uses_sparse() { self.sparse.len() } else { 0 };
         (self.empty.len() + sparse) as u64
@@ -617,19 +620,19 @@ impl Space {
         (self.end / SEGMENT_PAGES / 16).clamp(*EMPTY_SEGMENTS.start(), *EMPTY_SEGMENTS.end())
     }
 
-    /// Whether there are so few empty and sparse segments that some should be made, or the file is to be cut.
+    /// True if there are so few empty and sparse segments that some should be made, or the file is to be cut.
     pub fn wants_cleaning(&self) -> bool {
         self.ready() < self.empty_wanted() && self.handed_out >= self.rested_until
             || self.end < self.file_end
             || self.is_too_long()
     }
 
-    /// Whether the cleaner, once at work, should make more segments empty.
+    /// True if the cleaner, once at work, should make more segments empty.
     pub fn wants_more_cleaning(&self) -> bool {
         self.ready() < 2 * self.empty_wanted() || self.end < self.file_end
     }
 
-    /// Whether the file is much longer than it should be.
+    /// True if the file is much longer than it should be.
     pub fn is_too_long(&self) -> bool {
         let needed = self.needed();
         self.end == self.file_end
@@ -637,14 +640,14 @@ impl Space {
             && self.end > self.end_least() + self.growth()
     }
 
-    /// How short the file can be made: what cannot be moved stays.
+    /// Returns the shortest length of the file: segments that cannot be moved stay.
     fn end_least(&self) -> u64 {
         let immovable = self.damaged.last().map_or(0, |segment| (segment + 1) * SEGMENT_PAGES);
         (self.end_needed() + self.room).max(immovable)
     }
 
-    /// There was no room below the end to move so many pages: more of the file stays.
-    /// False if all of it stays already.
+    /// Raises the end, because there was no room below it to move `pages` pages. False if all of the file stays
+    /// already.
     pub fn leave_room(&mut self, pages: u64) -> bool {
         let shrinks = self.end < self.file_end;
         if shrinks {
@@ -667,7 +670,7 @@ impl Space {
         }
     }
 
-    /// Whether nothing is in use from the end on, so that the file can be cut there.
+    /// True if nothing is in use from the end on, so that the file can be cut there.
     pub fn can_be_cut(&self) -> bool {
         let above = self.end / CHUNK_PAGES;
         self.end < self.file_end
@@ -677,14 +680,14 @@ impl Space {
             })
     }
 
-    /// The file was cut at its end.
+    /// Notes that the file was cut at its end.
     pub fn cut(&mut self) {
         self.file_end = self.end;
         let count = self.chunk_count();
         self.chunks.retain(|chunk, _| *chunk < count);
     }
 
-    /// A segment that cannot be cleaned.
+    /// Marks a segment as one that cannot be cleaned.
     pub fn leave(&mut self, segment: u64) {
         self.damaged.insert(segment);
         let after = (segment + 1) * SEGMENT_PAGES;
@@ -694,11 +697,11 @@ impl Space {
         }
     }
 
-    /// The segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end, then by the
-    /// free space that is gained, its age and the cost of reading the segment and writing what lives (Rosenblum and
-    /// Ousterhout 1992, section 3.5). Only such whose pages are all durable and nobody's but the newest root's, and
-    /// none that can be written to as it is. If there are none, looking again has to wait for an eighth of what is
-    /// free.
+    /// Returns the segments that are best to clean, until `pages_max` pages are to be moved: those beyond the end,
+    /// then by the free space that is gained, its age and the cost of reading the segment and writing its live pages
+    /// (Rosenblum and Ousterhout 1992, section 3.5). Takes only segments in which the last closed batch's root
+    /// reaches every taken page, and none that can be written to as it is. If there are none, the next search waits
+    /// until an eighth of the free pages was handed out.
     pub fn victims(&mut self, pages_max: u64, young: Young) -> Vec<u64> {
         let mut candidates: Vec<(f64, u64, u64)> = Vec::new();
         for (number, chunk) in &self.chunks {
@@ -717,7 +720,7 @@ impl Space {
                 if segment * SEGMENT_PAGES >= self.end {
                     candidates.push((f64::INFINITY, segment, live));
                 } else if live <= VICTIM_PAGES_MAX {
-                    // What was written by an earlier run is old.
+                    // Pages that an earlier run wrote are old.
                     let age = match chunk.filled[index] {
                         0 => self.handed_out + self.end,
                         filled => self.handed_out - filled + 1,
@@ -742,7 +745,7 @@ impl Space {
         victims
     }
 
-    /// The pages of a segment that the newest root reaches.
+    /// Returns the pages of a segment that the last closed batch's root reaches.
     pub fn live(&self, segment: u64) -> Vec<u64> {
         let first = segment * SEGMENT_PAGES;
         let Some(chunk) = self.chunks.get(&(first / CHUNK_PAGES)) else { return Vec::new() };
