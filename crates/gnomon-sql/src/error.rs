@@ -23,7 +23,7 @@ impl SqlState {
         self.0.starts_with("22") || self.0.starts_with("21")
     }
 
-    /// Whether a statement was refused for what the catalog has or has not: it may be good with a newer one.
+    /// True if a statement was refused for objects that the catalog has or lacks: it may be good with a newer catalog.
     pub(crate) fn tells_of_names(self) -> bool {
         self.0.starts_with("42") || self.0.starts_with("3F")
     }
@@ -162,7 +162,7 @@ impl Severity {
     }
 }
 
-/// What PostgreSQL would report. Boxed inside, so that results stay small.
+/// An error as PostgreSQL would report it. Boxed inside, so that results stay small.
 #[derive(Clone)]
 pub struct SqlError(Box<Report>);
 
@@ -180,7 +180,7 @@ pub struct Report {
     pub message: String,
     /// More about it.
     pub detail: Option<String>,
-    /// What to do.
+    /// Advice on what to do.
     pub hint: Option<String>,
     /// Where in the statement, in characters from 1.
     pub position: Option<usize>,
@@ -196,7 +196,7 @@ pub struct Report {
     pub constraint: Option<String>,
     /// The routine of PostgreSQL that reports it, where drivers act on its name.
     pub routine: Option<&'static str>,
-    /// Where in the statement, as the parser counts. Whoever has the text makes the position of it.
+    /// Place in the statement, as the parser counts. Where the text is known, `position` is computed from it.
     pub(crate) place: Option<SourcePlace>,
     /// The engine's error that it tells of.
     engine: Option<gnomon::Error>,
@@ -326,7 +326,7 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// What there is to say of a conflict beside what it is due to.
+/// Returns the detail of a conflict's report, if there is more to report than its reason.
 fn detail_of(conflict: gnomon::Conflict) -> Option<&'static str> {
     use gnomon::Conflict as C;
     Some(match conflict {

@@ -48,7 +48,7 @@ pub struct MemoryUse {
     pub bytes: u64,
     /// Bytes of rows in temporary files.
     pub file_bytes: u64,
-    /// How often memory was refused.
+    /// Number of times that memory was refused.
     pub refused: u64,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct RowsFile {
 }
 
 impl RowsFile {
-    /// How many bytes were written to it.
+    /// Returns how many bytes were written to it.
     pub(crate) fn length(&self) -> u64 {
         self.bytes
     }
@@ -212,7 +212,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// How many bytes it is.
+    /// Returns how many bytes it is.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// What a line brings.
+/// A statement or command that a line completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A complete statement.
@@ -25,7 +25,7 @@ pub enum Item {
     },
 }
 
-/// What a place in a statement stands in.
+/// The construct that a place in a statement stands in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Within {
     #[default]
@@ -53,7 +53,7 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Whether a statement has begun, and what is open in it: `-` nothing, else the character that opened it.
+    /// Returns what is open in a statement that has begun: `-` for nothing, else the character that opened it.
     pub fn open(&self) -> Option<char> {
         match self.within {
             Within::Plain if self.parentheses > 0 => Some('('),

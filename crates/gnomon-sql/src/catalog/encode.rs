@@ -178,7 +178,7 @@ pub(super) trait Entry: Sized {
     fn decode(bytes: &[u8]) -> Result<Self>;
 }
 
-/// What the catalog keeps beside the objects.
+/// State of the catalog beside its objects.
 pub(super) struct Header {
     /// The next identifier to give out.
     pub next_oid: u32,

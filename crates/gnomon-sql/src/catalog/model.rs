@@ -28,9 +28,9 @@ pub struct Table {
     pub partition_trees: BTreeMap<u16, TreeId>,
     /// How it is partitioned, if it is.
     pub partitioning: Option<Partitioning>,
-    /// What it is a partition of; not stored.
+    /// The table that it is a partition of, if it is one; not stored.
     pub partition_of: Option<PartitionOf>,
-    /// Whether every partition may read it (WITH (replicated)).
+    /// True if every partition may read it (WITH (replicated)).
     pub is_replicated: bool,
     /// Its primary key, if it has one: `None` while rows are keyed by row number.
     pub primary_key: Option<Index>,
@@ -49,13 +49,13 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub ty: ColumnType,
-    /// Whether NULL is refused.
+    /// True if NULL is refused.
     pub not_null: bool,
     /// Its DEFAULT, as SQL text.
     pub default: Option<String>,
     /// Its identity, if it has one; the sequence is the one that it owns.
     pub identity: Option<Identity>,
-    /// Whether it was dropped.
+    /// True if it was dropped.
     pub dropped: bool,
 }
 
@@ -81,9 +81,9 @@ pub struct Index {
     pub descending: Vec<bool>,
     /// For each column, whether NULLs come first.
     pub nulls_first: Vec<bool>,
-    /// Whether two rows may not be equal in all columns (rows with a NULL are never equal).
+    /// True if no two rows may be equal in all columns (rows with a NULL are never equal).
     pub unique: bool,
-    /// Whether it stands for a constraint (PRIMARY KEY, UNIQUE) rather than CREATE INDEX.
+    /// True if it stands for a constraint (PRIMARY KEY, UNIQUE) rather than CREATE INDEX.
     pub constraint: bool,
     /// Its entries. The primary key's tree is the table's own.
     /// Key: the columns; of an index that is not unique, and of a row with a NULL in it, followed by the row's key.
@@ -164,9 +164,9 @@ pub struct Parameter {
     pub name: Option<String>,
     /// Its type.
     pub ty: ColumnType,
-    /// Whether the caller gives it.
+    /// True if the caller passes a value for it.
     pub is_input: bool,
-    /// Whether the caller gets it.
+    /// True if its value is returned to the caller.
     pub is_output: bool,
     /// Its DEFAULT, as SQL text.
     pub default: Option<String>,
@@ -203,7 +203,7 @@ pub struct Sequence {
     pub max: i64,
     /// START WITH.
     pub start: i64,
-    /// Whether it wraps.
+    /// True if it wraps around at its bounds (CYCLE).
     pub cycle: bool,
     /// Counts its restarts (ALTER SEQUENCE RESTART, TRUNCATE RESTART IDENTITY), each of which begins a new series of
     /// values; a restart that is rolled back leaves the former series as it stands.

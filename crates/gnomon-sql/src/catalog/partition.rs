@@ -40,7 +40,7 @@ pub struct Partition {
     pub name: String,
 }
 
-/// What a partition is of, where it is used by its own name.
+/// The table of a partition that is used by its own name, and the number of the partition.
 #[derive(Clone, Debug)]
 pub struct PartitionOf {
     /// The table.
@@ -125,7 +125,7 @@ impl Table {
         }
     }
 
-    /// Where the engine is to have the trees of a place.
+    /// Returns the placement of the trees of a place in the engine.
     pub fn placement(&self, place: Place) -> Placement {
         match place {
             Place::Partition(number) => Placement::Partition(u32::from(number)),

@@ -1,6 +1,6 @@
 //! The catalog at one moment: immutable, shared by all sessions, replaced as a whole when DDL commits.
 //!
-//! A transaction that runs DDL works on a copy of its own, which nobody else sees until it commits
+//! A transaction that runs DDL works on a copy of its own, which no other transaction sees until it commits
 //! ([`super::store`]). Tables, indexes, sequences and views of a schema share one name space, as in PostgreSQL.
 
 use std::{
@@ -19,7 +19,7 @@ pub const PUBLIC_SCHEMA_OID: Oid = 2200;
 /// The name of the schema that exists in every database.
 pub const PUBLIC_SCHEMA: &str = "public";
 
-/// What a name in a schema stands for.
+/// The object that a name in a schema stands for.
 #[derive(Clone, Debug)]
 pub enum Relation {
     /// A table.
@@ -33,7 +33,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// What PostgreSQL calls it in messages.
+    /// Returns the word for its kind in PostgreSQL's messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Relation::Table(_) => "table",
@@ -53,10 +53,10 @@ enum Name {
     View(Oid),
 }
 
-/// What COMMENT is about: the object, and the column's number from 1 (0 for the object itself).
+/// The subject of a COMMENT: the object, and the column's number from 1 (0 for the object itself).
 pub type CommentKey = (Oid, u32);
 
-/// What the value of a setting in new sessions is for: the role, empty for all, and the setting's name.
+/// The key of a setting's value in new sessions: the role, empty for all, and the setting's name.
 pub type SettingKey = (String, String);
 
 /// All objects of a database at one moment.
@@ -74,7 +74,7 @@ pub struct Catalog {
     pub(super) views: BTreeMap<Oid, Arc<View>>,
     pub(super) procedures: BTreeMap<Oid, Arc<Procedure>>,
     pub(super) comments: BTreeMap<CommentKey, Arc<str>>,
-    /// What settings are in new sessions.
+    /// Values of settings in new sessions.
     pub(super) settings: BTreeMap<SettingKey, Arc<str>>,
     names: HashMap<String, HashMap<String, Name>>,
 }
@@ -170,12 +170,12 @@ impl Catalog {
         })
     }
 
-    /// Whether any relation of this schema has this name.
+    /// True if any relation of this schema has this name.
     pub fn has_relation(&self, schema: &str, name: &str) -> bool {
         self.names.get(schema).is_some_and(|names| names.contains_key(name))
     }
 
-    /// Whether the schema holds nothing.
+    /// True if the schema has no relations and no procedures.
     pub fn schema_is_empty(&self, schema: &str) -> bool {
         self.names.get(schema).is_none_or(HashMap::is_empty)
             && !self.procedures.values().any(|procedure| procedure.schema == schema)
@@ -315,7 +315,7 @@ impl Catalog {
     pub fn remove_settings(&mut self, role: &str) {
         self.settings.retain(|(of, _), _| of != role);
     }
-    /// What settings are in new sessions of a role, beside those of all: names and values.
+    /// Returns names and values of the settings of new sessions that are stored for this role alone (empty: for all).
     pub fn settings_of<'c>(&'c self, role: &'c str) -> impl Iterator<Item = (&'c str, &'c str)> {
         let own = self.settings.iter().filter(move |((of, _), _)| of == role);
         own.map(|((_, name), value)| (&**name, &**value))

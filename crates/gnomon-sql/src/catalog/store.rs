@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{Result, SqlError, SqlState};
 
-/// Where the catalog is.
+/// The tree of the catalog.
 pub const CATALOG_TREE: TreeId = TreeId(1);
-/// Where the positions of sequences are.
+/// The tree of the positions of sequences.
 pub const SEQUENCE_TREE: TreeId = TreeId(2);
 
 const HEADER: u8 = 0;
@@ -104,7 +104,7 @@ pub(crate) fn lock(txn: &mut Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Has a transaction count on tables being what they are in the catalog.
+/// Makes a transaction depend on a table staying what it is in the catalog.
 pub(crate) fn rest_on_table(txn: &mut Transaction, table: Oid) -> Result<()> {
     Ok(txn.rest_on(CATALOG_TREE, &key(TABLE, table, 0))?)
 }

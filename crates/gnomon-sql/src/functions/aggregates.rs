@@ -28,7 +28,7 @@ pub trait Accumulator: Send {
     /// Overflow, mostly.
     fn step(&mut self, arguments: &[Datum]) -> Result<()>;
 
-    /// How much memory the state takes, in bytes, if it grows with the rows.
+    /// Returns how much memory the state takes, in bytes, if it grows with the rows.
     fn bytes(&self) -> usize {
         0
     }
@@ -142,7 +142,7 @@ enum BitOp {
     Xor,
 }
 
-/// What is made of sum and sum of squares.
+/// The result that is computed from sum and sum of squares.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Moments {
     #[default]

@@ -53,13 +53,13 @@ fn append(a: &[Datum], array_at: usize, element_at: usize) -> Result<Datum> {
     Ok(Elements::collect(out)?.into_array(scalar))
 }
 
-/// Whether `element` is in it; NULL never is.
+/// True if `element` is among `elements`; NULL never is.
 fn holds(elements: &[Datum], element: &Datum, pace: &mut Pace<'_>) -> Result<bool> {
     pace.step(size_of_val(elements))?;
     Ok(!element.is_null() && elements.iter().any(|other| !other.is_null() && compare::same(other, element)))
 }
 
-/// Whether all elements of `part` are in `whole`, or else any of them.
+/// Tests if all elements of `part` are in `whole`, or without `all`, if any of them is.
 fn shares(cx: &Context, whole: &[Datum], part: &[Datum], all: bool) -> Result<Datum> {
     let mut pace = Pace::new(cx);
     for element in part {

@@ -176,7 +176,7 @@ fn extract_local(timestamp: i64, field: DateField) -> Result<Option<Numeric>> {
     }
 }
 
-/// What a field of an infinite time is: infinite if it grows without end, else NULL.
+/// Returns a field of an infinite time: infinite if the field grows without end, else NULL.
 fn extract_infinite(field: DateField, negative: bool) -> Datum {
     match field {
         DateField::Year

@@ -104,17 +104,17 @@ struct Ends {
 pub(super) struct Found(Vec<Option<(usize, usize)>>);
 
 impl Found {
-    /// Where the match begins.
+    /// Returns where the match begins.
     pub(super) fn start(&self) -> usize {
         self.0[0].map_or(0, |(start, _)| start)
     }
 
-    /// Where the match ends.
+    /// Returns where the match ends.
     pub(super) fn end(&self) -> usize {
         self.0[0].map_or(0, |(_, end)| end)
     }
 
-    /// How many groups there are, the whole match included.
+    /// Returns how many groups there are, the whole match included.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -125,7 +125,7 @@ impl Found {
         text.get(start..end)
     }
 
-    /// Where a group begins and ends, if it is part of the match.
+    /// Returns where a group begins and ends, if it is part of the match.
     pub(super) fn span(&self, number: usize) -> Option<(usize, usize)> {
         *self.0.get(number)?
     }
@@ -462,7 +462,7 @@ fn brackets<'p>(rest: &'p str, flags: Flags, out: &mut String) -> &'p str {
                     after
                 }
             },
-            // What means set operations there, and themselves here.
+            // These mean set operations there, and themselves here.
             '&' | '~' => {
                 out.push('\\');
                 out.push(c);

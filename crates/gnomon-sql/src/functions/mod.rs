@@ -119,13 +119,13 @@ enum Body {
 #[derive(Clone)]
 pub struct FunctionRef(Arc<Function>);
 
-/// What a [`FunctionRef`] tells.
+/// The properties of a [`FunctionRef`].
 pub struct Function {
     name: &'static str,
     is_operator: bool,
     arguments: Vec<Type>,
     result: Type,
-    /// Whether any NULL argument makes the result NULL, without a call.
+    /// True if any NULL argument makes the result NULL, without a call.
     pub strict: bool,
     /// How its result may change.
     pub volatility: Volatility,
@@ -161,7 +161,7 @@ impl Function {
         self.result
     }
 
-    /// Which comparison it is, if it is the operator of one.
+    /// Returns which comparison it is, if it is the operator of one.
     pub fn comparison(&self) -> Option<Comparison> {
         self.comparison
     }

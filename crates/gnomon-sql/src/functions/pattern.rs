@@ -22,7 +22,7 @@ fn escape_at_end() -> SqlError {
     SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "LIKE pattern must not end with escape character")
 }
 
-/// Whether text matches a LIKE pattern, where `%` stands for anything, `_` for a character, and a backslash takes the
+/// True if text matches a LIKE pattern, where `%` stands for anything, `_` for a character, and a backslash takes the
 /// meaning of what follows.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ fn like_units(cx: &Context, text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -
     }
 }
 
-/// What every match of a LIKE pattern begins with, and whether that is all of it: the bounds of an index scan.
+/// Returns the prefix of all matches of a LIKE pattern, and true if that is the whole match: bounds of an index scan.
 pub fn like_prefix(pattern: &str) -> (String, bool) {
     let mut prefix = String::new();
     let mut chars = pattern.chars();
@@ -145,7 +145,7 @@ fn similar(pattern: &str, escape: Option<&str>) -> Result<String> {
     let mut separators = 0;
     for c in pattern.chars() {
         if escaped && c == '"' && !in_brackets {
-            // What stands between two separators is a group; what is before it takes as little as it can.
+            // The part between two separators is a group; the part before it takes as little as it can.
             separators += 1;
             match separators {
                 1 => {

@@ -168,17 +168,17 @@ static AGGREGATES: LazyLock<Declarations> = LazyLock::new(|| {
     all
 });
 
-/// Whether an aggregate has this name.
+/// True if an aggregate has this name.
 pub fn is_aggregate(name: &str) -> bool {
     AGGREGATES.0.contains_key(name)
 }
 
-/// Whether a set-returning function has this name.
+/// True if a set-returning function has this name.
 pub fn is_set_function(name: &str) -> bool {
     SETS.0.contains_key(name)
 }
 
-/// Whether a function that returns one value has this name.
+/// True if a function that returns one value has this name.
 pub fn function_exists(name: &str) -> bool {
     FUNCTIONS.0.contains_key(name)
 }
@@ -215,7 +215,7 @@ pub fn resolve_cast(from: Type, to: ColumnType, context: CastContext) -> Option<
     Some(CastRef { from, to, context, volatility })
 }
 
-/// Whether a cast depends on the clock, the time zone, settings or the catalog.
+/// True if a cast depends on the clock, the time zone, settings or the catalog.
 fn reads_surroundings(from: Type, to: Type) -> bool {
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let local = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp);
@@ -489,7 +489,7 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
         return Err(Failure::None);
     }
     let params: Vec<Param> = (0..given.len()).filter_map(|i| param_at(declaration, i)).collect();
-    // What stands for AnyElement: the common type of elements and element-like arguments that are known.
+    // AnyElement is the common type of elements and element-like arguments that are known.
     let mut known = Vec::new();
     let mut polymorphic = 0;
     for (param, ty) in params.iter().zip(given) {

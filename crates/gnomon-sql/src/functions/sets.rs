@@ -51,7 +51,7 @@ impl SetFunctionRef {
         &self.0.columns
     }
 
-    /// How many columns it has.
+    /// Returns how many columns it has.
     pub fn width(&self) -> usize {
         self.0.columns.len()
     }

@@ -100,7 +100,7 @@ enum Side {
 }
 
 fn trim(text: &str, set: &str, side: Side) -> Datum {
-    // A long set is looked up by hash: nobody waits for the product of two long texts.
+    // A long set is looked up by hash, so that the time does not grow with the product of two long texts.
     let hashed: HashSet<char> = if set.len() > 32 { set.chars().collect() } else { HashSet::new() };
     let in_set = |c: char| if hashed.is_empty() { set.contains(c) } else { hashed.contains(&c) };
     Datum::text(match side {

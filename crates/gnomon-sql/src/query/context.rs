@@ -1,4 +1,4 @@
-//! What an execution has at hand: the transaction, parameters, settings, and its own state.
+//! The context of an execution: the transaction, parameters, settings, and its own state.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,13 +27,13 @@ pub const MEMORY_BYTES_MAX: usize = 256 << 20;
 /// Memory is taken from the session's account in pieces of so many bytes.
 const HELD_PIECE_BYTES: usize = 256 << 10;
 
-/// How many rows a statement has done, seen from elsewhere.
+/// Number of rows that a statement has done, seen from elsewhere.
 pub type RowsDone = Arc<AtomicU64>;
 
-/// How many rows pass between two looks at the interrupt.
+/// Number of rows between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u32 = 256;
 
-/// What plans and expressions are evaluated with. Make a new one for each statement: it keeps the results of
+/// The context in which plans and expressions are evaluated. Make a new one for each statement: it keeps the results of
 /// subqueries that are evaluated once.
 pub struct ExecContext<'a> {
     /// The transaction; its interrupt is looked at every few hundred rows.
@@ -46,21 +46,21 @@ pub struct ExecContext<'a> {
     pub memory_bytes_max: usize,
     /// The part of the session's account that these take, if they have one.
     pub memory: Option<Held>,
-    /// Whether updates that leave their row unseen share locks with their like.
+    /// True if updates that leave their row unseen (blind updates) share locks with each other.
     pub semantic_locks: bool,
-    /// Where rows that are written are counted.
+    /// The counter of rows that are written.
     pub rows_done: RowsDone,
     pub(super) state: ExecState,
 }
 
-/// How much memory sources hold at a time, in bytes.
+/// Bytes of memory that sources hold at a time.
 #[derive(Clone, Copy)]
 pub(super) struct Reserved {
     passing_bytes: usize,
     long_bytes: usize,
 }
 
-/// What an execution keeps from row to row.
+/// State that an execution keeps from row to row.
 #[derive(Default)]
 pub(super) struct ExecState {
     slots: Vec<Datum>,
@@ -160,7 +160,7 @@ impl<'a> ExecContext<'a> {
         }
     }
 
-    /// How much memory sources hold.
+    /// Returns the memory that sources hold.
     pub(super) fn reserved(&self) -> Reserved {
         Reserved { passing_bytes: self.state.passing_bytes, long_bytes: self.state.long_bytes }
     }
@@ -170,14 +170,14 @@ impl<'a> ExecContext<'a> {
         self.state.passing_bytes = self.state.passing_bytes.saturating_sub(bytes);
     }
 
-    /// What was taken since `before` was taken goes with the sources that took it.
+    /// Gives back the memory taken since `before` was taken, by sources that go now.
     pub(super) fn release_since(&mut self, before: Reserved) {
         self.state.passing_bytes = self.state.passing_bytes.min(before.passing_bytes);
         self.state.long_bytes = self.state.long_bytes.min(before.long_bytes);
     }
 
-    /// What was taken since `before` was taken is for something that stays in the execution's state, whichever source
-    /// asked for it. Returns how much that is, for [`ExecContext::release_kept`].
+    /// Counts the memory taken since `before` was taken as kept: it is for something that stays in the execution's
+    /// state, whichever source asked for it. Returns how much that is, for [`ExecContext::release_kept`].
     pub(super) fn keep_since(&mut self, before: Reserved) -> usize {
         let bytes = self.state.passing_bytes.saturating_sub(before.passing_bytes);
         self.state.passing_bytes -= bytes;

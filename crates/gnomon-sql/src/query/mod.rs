@@ -49,7 +49,7 @@ pub use expr::Expr;
 pub use spool::{Spool, SpoolReader};
 pub use targets::{Target, TargetScan, Targets};
 
-/// What the names of relations mean, in the session that binds: its search path and its transaction's catalog.
+/// The meaning of names of relations in the session that binds: its search path and its transaction's catalog.
 pub trait CatalogView {
     /// The relation of this name; without a schema, the first one on the search path. None if there is none. What
     /// exists but cannot be read as rows (an index) is an error.
@@ -136,7 +136,7 @@ impl Planned {
         plan::explain(&self.plan)
     }
 
-    /// Whether running it locks rows (FOR UPDATE or FOR SHARE), which a read-only transaction must refuse.
+    /// True if running it locks rows (FOR UPDATE or FOR SHARE), which a read-only transaction must refuse.
     pub fn locks_rows(&self) -> bool {
         self.plan.locks_rows()
     }

@@ -1,5 +1,5 @@
-//! What a statement has to keep until it may write, however much that is: in memory as long as it is little, then in a
-//! tree of the engine's that ends with it. The engine keeps such a tree on the disk when memory is short.
+//! Items that a statement keeps until it may write, however many: in memory as long as they are few, then in a tree of
+//! the engine's that ends with it. The engine keeps such a tree on the disk when memory is short.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,9 @@ use gnomon::{Cursor, Direction, KeyRange, Transaction, TreeId};
 
 use crate::Result;
 
-/// So much is kept in memory, in bytes.
+/// Bytes that are kept in memory at most.
 const MEMORY_BYTES_MAX: usize = 4 << 20;
-/// What an item takes in memory beside its bytes.
+/// Bytes of memory that an item takes beside its own.
 const ITEM_BYTES: usize = 32;
 
 /// Items in the order in which they were added.
@@ -17,7 +17,7 @@ const ITEM_BYTES: usize = 32;
 pub struct Spool {
     items: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Where those before are that are not in memory, and how many.
+    /// The tree of the items before, which are not in memory, and their number.
     stored: Option<(TreeId, u64)>,
 }
 

@@ -35,7 +35,7 @@ pub struct TargetScan {
     types: Vec<ColumnType>,
     lock: RowLock,
     find: Find,
-    /// What a row is tested for once it is locked.
+    /// The condition that a row is tested for once it is locked.
     condition: Option<Expr>,
     /// True if the condition may give another result on the same row, so that it is tested once.
     once: bool,
@@ -146,7 +146,7 @@ impl TargetScan {
         &self.table
     }
 
-    /// What is asked of a row beside its key, if that is all that is needed to find it.
+    /// Returns the conditions on a row beside those on its key, if the key is all that is needed to find it.
     pub fn beside_key(&self) -> Option<Vec<Expr>> {
         let Find::Key(access, _) = &self.find else { return None };
         let key = &access.index_of(&self.table).columns;
@@ -169,7 +169,7 @@ impl TargetScan {
         }
     }
 
-    /// How the rows are found, as EXPLAIN prints it.
+    /// Returns how the rows are found, as EXPLAIN prints it.
     pub fn explain(&self) -> Vec<String> {
         match &self.find {
             Find::Key(_, plan) | Find::Scan(plan) => super::plan::explain(plan),
@@ -306,7 +306,7 @@ impl Targets {
     }
 }
 
-/// Whether the columns that a scan saw are others now.
+/// True if the columns that a scan saw have other values now.
 fn differs(plan: &Plan, seen: &[Datum], now: &[Datum]) -> bool {
     let Plan::TableScan(scan) = plan else { return true };
     scan.columns

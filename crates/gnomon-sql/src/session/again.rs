@@ -27,7 +27,7 @@ use crate::{Result, SqlError, SqlState};
 const PAUSE_MIN: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// How often statements were run again.
+/// Counts of statements that were run again.
 #[derive(Debug, Default)]
 pub struct RetryCounts {
     run_again: AtomicU64,
@@ -35,12 +35,12 @@ pub struct RetryCounts {
 }
 
 impl RetryCounts {
-    /// How often a statement was run again.
+    /// Returns how often a statement was run again.
     pub fn run_again(&self) -> u64 {
         self.run_again.load(Ordering::Relaxed)
     }
 
-    /// How many statements failed all the same: run as often as they may be, or known to the client in part.
+    /// Returns how many statements failed all the same: run as often as they may be, or known to the client in part.
     pub fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
@@ -53,9 +53,9 @@ pub(super) struct Runs {
     before: Mark,
     /// When it was run first.
     begun: Duration,
-    /// How often it was run again.
+    /// Number of times that it was run again.
     again: u32,
-    /// How often the session had interrupted others before, which no rollback undoes.
+    /// Number of times that the session had interrupted others before, which no rollback undoes.
     interrupted: u64,
 }
 
@@ -81,8 +81,8 @@ pub(super) fn leaves_nothing(command: &Command) -> bool {
 }
 
 impl Session {
-    /// Where a statement begins that may be run again; none if it may not: in a transaction with others, or where others
-    /// are not ahead.
+    /// Returns where a statement begins that may be run again; none if it may not: in a transaction with others, or
+    /// where others are not ahead.
     pub(super) fn first_run(&self, sink: &mut dyn Sink) -> Option<Runs> {
         let may = self.current.state != State::Block
             && self.current.state != State::Failed

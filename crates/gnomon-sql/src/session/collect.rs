@@ -36,7 +36,7 @@ pub struct Rows {
     pub tag: String,
     /// Notices and warnings, in the order in which they came.
     pub notices: Vec<Notice>,
-    /// Whether all of this is of a statement that is done, and makes place for the next one's.
+    /// True if all of this is of a statement that is done: the next one's takes its place.
     done: bool,
 }
 
@@ -96,7 +96,7 @@ impl Sink for Rows {
         Some(Mark::default())
     }
 
-    /// What comes takes the place of all that is here.
+    /// Forgets everything.
     fn take_back(&mut self, _: Mark) -> bool {
         *self = Rows::default();
         true

@@ -38,24 +38,24 @@ pub struct Session {
     pub(super) current: Current,
     /// The last commit that this session was told of: its reads include it.
     pub(super) last_csn: Csn,
-    /// What it drew from sequences.
+    /// Values that it drew from sequences.
     pub(super) drawn: Drawn,
     pub(super) rng: Rng,
     /// When the present statement began, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) statement_time: i64,
     pub(super) statements: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
-    /// How many portals there were so far.
+    /// Number of portals so far.
     pub(super) portals_opened: u64,
     /// The procedures that it has called.
     pub(super) procedures: AllCompiled,
-    /// How deep it is in calls.
+    /// Depth of calls that it is in.
     pub(super) calls: usize,
     /// How long earlier runs of the present statement took, if it is run again.
     pub(super) spent: Option<Duration>,
     /// The notices that are to be sent with the statement that runs.
     pub(super) notices: Vec<Notice>,
-    /// How often it has interrupted others.
+    /// Number of times that it has interrupted others.
     pub(super) interrupted: u64,
     /// The memory that it takes.
     pub(super) memory: Arc<Account>,
@@ -66,7 +66,7 @@ pub struct Session {
     pub(super) advisory: Vec<advisory::Guard>,
 }
 
-/// What a statement reports when it is done: its command tag.
+/// The command tag that a statement reports when it is done.
 pub(super) type Tag = String;
 
 /// The result of a statement that is done.
@@ -87,7 +87,7 @@ impl Session {
             settings.set_fixed(name, value)?;
         }
         for (name, value) in defaults.settings_of("").chain(defaults.settings_of(&options.user)) {
-            // One that a newer program does not take any more keeps nobody out.
+            // A value that a newer program does not take any more must not prevent sessions.
             let _ = settings.set_initial(name, value);
         }
         for (name, value) in &options.settings {
@@ -154,7 +154,7 @@ impl Session {
         result
     }
 
-    /// Where others see how far its statements are.
+    /// Returns the board that shows the progress of its statements.
     pub fn progress_board(&self) -> super::ProgressBoard {
         self.registered.progress().clone()
     }
@@ -256,7 +256,7 @@ impl Session {
             Err(Error::Interrupted(InterruptReason::Shutdown)) => {
                 return Err(Error::Interrupted(InterruptReason::Shutdown).into());
             }
-            // What has come since it was run first is meant for it.
+            // An interrupt since the first run is meant for this statement.
             Err(error) if self.spent.is_some() => return Err(error.into()),
             Err(_) => self.interrupt.clear(),
             Ok(()) => {}
@@ -266,7 +266,7 @@ impl Session {
         Ok(timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone())))
     }
 
-    /// How long the present statement may take from now on.
+    /// Returns how long the present statement may take from now on.
     pub(super) fn time_left(&self) -> Option<Duration> {
         let timeout = self.settings.statement_timeout()?;
         Some(timeout.saturating_sub(self.spent.unwrap_or_default()))

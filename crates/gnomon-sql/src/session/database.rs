@@ -37,19 +37,19 @@ use crate::{
 #[derive(Clone)]
 pub struct SqlDatabase(pub(super) Arc<Shared>);
 
-/// What the sessions of a database share.
+/// State that the sessions of a database share.
 pub(super) struct Shared {
     pub(super) engine: Database,
-    /// What its log of commits keeps, if it has one.
+    /// The kind of records that its log of commits keeps, if it has one.
     pub(super) records: Option<Records>,
-    /// The committed catalog. Held for writing while a commit that changes it takes place, so that nobody who has
-    /// got a lock that such a commit released can still read the catalog of before it.
+    /// The committed catalog. Held for writing while a commit that changes it takes place: a transaction with a lock
+    /// that such a commit released can no longer read the catalog of before it.
     pub(super) catalog: RwLock<Arc<Catalog>>,
     /// The next version of the catalog, committed or not: no two states share one.
     next_version: AtomicU64,
     /// The next identifier. Those of transactions that are rolled back are not used again before the next start.
     next_oid: AtomicU32,
-    /// The newest commit that was acknowledged without being durable. Everybody sees it from then on.
+    /// The newest commit that was acknowledged without being durable. All sessions see it from then on.
     pub(super) acknowledged_early: AtomicU64,
     pub(super) sequences: Positions,
     pub(super) row_numbers: AllRowNumbers,
@@ -60,14 +60,14 @@ pub(super) struct Shared {
     /// The memory of all sessions, and how much new ones may take.
     pub(super) memory: Arc<Total>,
     pub(super) memory_limits: RwLock<Arc<MemoryLimits>>,
-    /// What tells of the cluster that the database is a member of.
     pub(super) retries: Arc<RetryCounts>,
+    /// Source of the state of the cluster that the database is a member of.
     pub(super) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) started: i64,
 }
 
-/// Who a session is for.
+/// The client of a session, and the settings that it begins with.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The user's name.
@@ -76,12 +76,12 @@ pub struct SessionOptions {
     pub database: String,
     /// The session's number: `pg_backend_pid()`.
     pub process_id: i32,
-    /// Whether it may end transactions that others have prepared: whoever has the database's files may.
+    /// True if it may end prepared transactions of other users, as a program with the database's files may.
     pub is_owner: bool,
     /// Settings that the client gives when it connects (`application_name`, `TimeZone`, ...): what RESET goes back
     /// to.
     pub settings: Vec<(String, String)>,
-    /// What settings say that nobody can set, by whoever serves the session: `max_connections`, `ssl`.
+    /// Values of settings that cannot be set, given by the server of the session: `max_connections`, `ssl`.
     pub facts: Vec<(&'static str, String)>,
     /// How the client is connected; none in the process itself.
     pub connection: Option<ConnectedBy>,
@@ -155,7 +155,7 @@ impl SqlDatabase {
         self.0.engine.close()
     }
 
-    /// How often statements were run again since others were ahead of them: those of a member of a cluster.
+    /// Returns how often statements were run again since others were ahead of them: those of a member of a cluster.
     pub fn retries(&self) -> Arc<RetryCounts> {
         self.0.retries.clone()
     }

@@ -1,5 +1,5 @@
-//! What functions and reg* types reach beyond their arguments: the clock, random numbers, the catalog, the session's
-//! settings and its sequences.
+//! The environment of functions and reg* types, beyond their arguments: the clock, random numbers, the catalog, the
+//! session's settings and its sequences.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,7 +36,7 @@ use crate::{
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
 
-/// How long pg_sleep goes without a look at the interrupt.
+/// The time that pg_sleep goes without a look at the interrupt.
 const SLEEP_STEP: Duration = Duration::from_millis(10);
 
 /// The surroundings of one statement.
@@ -53,18 +53,18 @@ pub(super) struct Surroundings {
     advisory_owner: u64,
     advisory: RefCell<advisory::Held>,
     rng: RefCell<Rng>,
-    /// Whether the transaction may not write.
+    /// True if the transaction may not write.
     read_only: bool,
     /// True if the catalog is the transaction's own.
     has_ddl: bool,
     /// The engine's number of the transaction, 0 if it has none yet.
     pub(super) transaction_id: u64,
     pub(super) interrupt: Arc<Interrupt>,
-    /// Whether something was asked that another run could be told otherwise.
+    /// True if something was asked for that may differ in another run, such as the clock or random numbers.
     asked: Cell<bool>,
     /// The notices that are to be sent to the client.
     notices: RefCell<Vec<Notice>>,
-    /// How often other sessions were interrupted.
+    /// Number of times that other sessions were interrupted.
     pub(super) interrupted: Cell<u64>,
 }
 

@@ -1,11 +1,11 @@
 //! A database that is a member of a cluster: where its marks are, and its catalog as others change it.
 //!
-//! Promises: the committed catalog in memory is that of the newest commit, whoever has made it. A commit that changes the
-//! catalog is applied while nobody can look at it.
+//! Promises: the committed catalog in memory is that of the newest commit, of whichever member. A commit that changes
+//! the catalog is applied while no session can read it.
 //!
-//! How: [`SqlDatabase`] is an [`Applier`]. It looks at the trees that a commit changes, and reads the catalog anew if that
-//! is one of them. Statements count on the tables that they write to being what they were planned with
-//! (`Session::begin_plan`), so whoever changes a table contradicts those who wrote to it as it was.
+//! How: [`SqlDatabase`] is an [`Applier`]. It looks at the trees that a commit changes, and reads the catalog anew if
+//! that is one of them. Statements count on the tables that they write to being what they were planned with
+//! (`Session::begin_plan`), so a transaction that changes a table conflicts with those that wrote to it as it was.
 
 use gnomon::{
     Database, Error, Ticket, TreeId, TxnOptions,
@@ -24,7 +24,7 @@ pub(super) fn marks(engine: &Database) -> Result<Option<TreeId>> {
     store::marks(&mut engine.begin(TxnOptions::default())?)
 }
 
-/// Why a member of a cluster is not opened for changes of its own.
+/// Returns why a member of a cluster is not opened for changes of its own.
 pub(super) fn not_alone() -> SqlError {
     let why = "the database is a member of a cluster, whose members would differ if it were changed alone: serve it with \
                --cluster, or take it out of the cluster for good by gnomon serve DIR --leave-cluster";
@@ -40,7 +40,7 @@ impl SqlDatabase {
         marks(&self.0.engine)
     }
 
-    /// Has the tables of the cluster show what somebody tells, who is asked while they are read.
+    /// Sets the source of the tables of the cluster. It is asked while they are read.
     pub fn show_cluster(&self, cluster: Arc<dyn Cluster>) {
         // There is one cluster.
         let _ = self.0.cluster.set(cluster);

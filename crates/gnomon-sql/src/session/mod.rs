@@ -130,7 +130,7 @@ pub enum Format {
     Binary,
 }
 
-/// What Describe tells of a prepared statement.
+/// The description of a prepared statement, for Describe.
 #[derive(Clone, Debug)]
 pub struct StatementDescription {
     /// The types of its parameters.

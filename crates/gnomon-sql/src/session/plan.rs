@@ -1,9 +1,9 @@
 //! Queries and DML from syntax tree to result: bound against a version of the catalog, kept by prepared statements,
 //! and run once their tables are locked.
 //!
-//! A plan is good for the catalog that it was made with. A statement takes its tables' intention locks first and
-//! then looks whether the catalog is still the same; if not (it may have waited for DDL), it is planned again. From
-//! then on nobody can change its tables before the transaction ends.
+//! A plan is good for the catalog that it was made with. A statement takes its tables' intention locks first and then
+//! looks whether the catalog is still the same; if not (it may have waited for DDL), it is planned again. From then on
+//! no other transaction can change its tables before this one ends.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) params: Vec<Type>,
     /// The tables that it looked up, each with how often.
     tables: Vec<(usize, Arc<Table>)>,
-    /// What it was planned with.
+    /// The version of the catalog, and the settings, that it was planned with.
     version: u64,
     search_path: Arc<[String]>,
     time_zone: String,
@@ -72,17 +72,18 @@ impl Plan {
         }
     }
 
-    /// Whether a read-only transaction may run it. What a procedure does, its statements tell.
+    /// True if a read-only transaction may run it. A call may run: each statement of its procedure is checked by
+    /// itself.
     fn is_allowed_read_only(&self) -> bool {
         self.reads_only() || matches!(self.kind, Kind::Call(_))
     }
 
-    /// Whether it neither writes nor locks rows.
+    /// True if it neither writes nor locks rows.
     pub(super) fn reads_only(&self) -> bool {
         matches!(&self.kind, Kind::Query(planned) if !planned.locks_rows())
     }
 
-    /// What it is called where it is refused.
+    /// Returns its name for the message that refuses it.
     fn what(&self) -> &'static str {
         match &self.kind {
             Kind::Query(_) => "SELECT FOR UPDATE",
@@ -93,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// Whether `table` is the one that it writes to.
+    /// True if it writes to `table`; of a query, if it locks rows of any table.
     fn writes_to(&self, table: &Table) -> bool {
         match &self.kind {
             Kind::Query(planned) => planned.locks_rows(),
@@ -150,7 +151,7 @@ impl Plan {
     }
 }
 
-/// Whether a statement is a query, DML or CALL.
+/// True if a statement is a query, DML or CALL.
 pub(super) fn is_plannable(statement: &Statement) -> bool {
     matches!(
         statement,
@@ -276,12 +277,12 @@ impl Session {
         })
     }
 
-    /// Whether a plan means the same as one that would be made now, for another run of the same call too.
+    /// True if a plan means the same as one that would be made now, for another run of the same call too.
     pub(super) fn is_same_again(&self, plan: &Plan) -> bool {
         self.is_current(plan) && plan.time.is_none_or(|time| time == self.current.time)
     }
 
-    /// Whether a plan was made with the catalog and settings that hold now.
+    /// True if a plan was made with the catalog and settings that hold now.
     pub(super) fn is_current(&self, plan: &Plan) -> bool {
         let version = match &self.current.ddl {
             Some(ddl) => ddl.now.version,
@@ -339,9 +340,10 @@ impl Session {
         }
     }
 
-    /// For a statement that has begun, with tables of a version of the catalog: in a member of a cluster, locks keep nobody
-    /// elsewhere from changing them. So what it sees is fixed before the catalog is looked at, and if it writes, it counts
-    /// on tables that stay as they are. False if the catalog is another one by now, and then it is to begin again.
+    /// Makes a statement that has begun depend on its tables, which are of a version of the catalog: in a member of a
+    /// cluster, locks do not keep other members from changing them. So its snapshot is fixed before the catalog is
+    /// looked at, and if it writes, it counts on tables that stay as they are. False if the catalog is another one by
+    /// now, and then it is to begin again.
     pub(super) fn rest_on_tables<'t>(
         &mut self,
         tables: impl Iterator<Item = &'t Arc<Table>>,
@@ -353,7 +355,7 @@ impl Session {
         }
         self.engine()?.fix_snapshot()?;
         let shared = self.shared.clone();
-        // While a commit that changes the catalog is applied, nobody looks at it.
+        // Waits while a commit that changes the catalog is applied.
         let catalog = shared.catalog.read();
         if self.current.ddl.is_none() && catalog.version != version {
             return Ok(false);

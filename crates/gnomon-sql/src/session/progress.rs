@@ -1,10 +1,10 @@
-//! How far long statements are, for others to see: the relation `gnomon_progress`, and whoever watches a session.
+//! Progress of long statements, shown by the relation `gnomon_progress` and to programs that watch a session.
 
 use gnomon::sync::{Arc, Mutex, atomic::Ordering};
 
 use crate::{catalog::model::Table, query::RowsDone};
 
-/// What the statement of a session that writes rows has done so far.
+/// Progress so far of a session's statement that writes rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// `COPY FROM`, `INSERT`, `UPDATE`, `DELETE`, `CREATE INDEX`.
@@ -19,7 +19,7 @@ pub struct Progress {
     pub started: i64,
 }
 
-/// Where the progress of a session is seen, from other threads too. Clones show the same.
+/// The board that shows the progress of a session, to other threads too. Clones show the same.
 #[derive(Clone, Default)]
 pub struct ProgressBoard {
     shown: Arc<Mutex<Option<Progress>>>,
@@ -27,7 +27,7 @@ pub struct ProgressBoard {
 }
 
 impl ProgressBoard {
-    /// How far the session's statement is, if it is one that writes rows.
+    /// Returns the progress of the session's statement, if it is one that writes rows.
     pub fn progress(&self) -> Option<Progress> {
         let shown = self.shown.lock().clone();
         shown.map(|progress| Progress { rows: self.rows.load(Ordering::Relaxed), ..progress })
@@ -41,7 +41,7 @@ impl ProgressBoard {
         Shown(self.clone())
     }
 
-    /// Where rows are counted.
+    /// Returns the counter of rows.
     pub(super) fn rows(&self) -> RowsDone {
         self.rows.clone()
     }

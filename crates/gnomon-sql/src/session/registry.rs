@@ -51,7 +51,7 @@ struct Entry {
     progress: ProgressBoard,
 }
 
-/// What a session does at present. Times are in microseconds since 2000-01-01 00:00 UTC.
+/// Present activity of a session. Times are in microseconds since 2000-01-01 00:00 UTC.
 #[derive(Clone, Default)]
 pub(super) struct Present {
     pub(super) application_name: Arc<str>,
@@ -107,7 +107,7 @@ impl Registry {
         sessions.values().map(activity).collect()
     }
 
-    /// How far the statements are that write rows, each with its session's number.
+    /// Returns how far the statements are that write rows, each with its session's number.
     pub(super) fn progress(&self) -> Vec<(i32, Progress)> {
         let sessions = self.sessions.lock();
         let shown = |entry: &Arc<Entry>| Some((entry.process_id, entry.progress.progress()?));
@@ -126,7 +126,7 @@ impl Registry {
 }
 
 impl Registered {
-    /// Where the session's progress is shown.
+    /// Returns the board that shows the session's progress.
     pub(super) fn progress(&self) -> &ProgressBoard {
         &self.entry.progress
     }

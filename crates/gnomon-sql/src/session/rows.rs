@@ -20,10 +20,10 @@ use gnomon::{
 use super::sequences;
 use crate::{Result, SqlError, SqlState, catalog::model::Table};
 
-/// How many numbers a member of a cluster reserves at a time, at first and at most.
+/// Number of row numbers that a member of a cluster reserves at a time, at first and at most.
 const RESERVED_MIN: u64 = 64;
 const RESERVED_MAX: u64 = 65_536;
-/// What tells a tree's key from those of sequences, which are shorter.
+/// Tag that tells a tree's key from those of sequences, which are shorter.
 const KEY_TAG: u8 = b'r';
 
 /// The counter of one table.
@@ -33,14 +33,14 @@ pub(super) struct RowNumbers(Arc<Counter>);
 enum Counter {
     /// The next number.
     Alone(AtomicU64),
-    /// What this member of a cluster has reserved for a tree.
+    /// The numbers that this member of a cluster has reserved for a tree.
     Member(Database, TreeId, Mutex<Reserved>),
 }
 
 struct Reserved {
     /// The numbers that it may give out.
     numbers: Range<u64>,
-    /// How many were reserved at once.
+    /// Number of row numbers reserved at once.
     count: u64,
 }
 
@@ -117,8 +117,8 @@ impl AllRowNumbers {
         if let Some(counter) = self.0.lock().get(&tree) {
             return Ok(counter.clone());
         }
-        // Whoever is first decides; no number has been given out before but those of transactions that an earlier run
-        // has left prepared. The newest rows count, seen by the transaction or not.
+        // The first use of the counter decides; no number has been given out before but those of transactions that an
+        // earlier run has left prepared. The newest rows count, seen by the transaction or not.
         let mut last = None;
         for tree in table.trees() {
             last = last.max(txn.last_key(tree)?);

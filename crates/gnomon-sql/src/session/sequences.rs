@@ -27,17 +27,17 @@ use crate::{
     },
 };
 
-/// How many values are reserved at a time.
+/// Number of values that are reserved at a time.
 const RESERVED: i64 = 32;
 /// The version of the stored form.
 const VERSION: u8 = 1;
 
-/// Where a sequence stands.
+/// The position of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     /// The last value drawn, or the first one to draw.
     last: i64,
-    /// Whether `last` was drawn.
+    /// True if `last` was drawn.
     drawn: bool,
     /// The last value that a crash does not hand out again, if any were reserved beyond `last`.
     reserved: Option<i64>,
@@ -52,7 +52,7 @@ pub(super) struct Positions(Mutex<HashMap<(Oid, u32), Slot>>);
 /// The position of one sequence, once it was read.
 type Slot = Arc<Mutex<Option<Position>>>;
 
-/// What a session has drawn.
+/// Values that a session has drawn.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drawn {
     /// The last value of each sequence: currval.
@@ -251,7 +251,7 @@ fn read(engine: &Database, sequence: &Sequence, slot: &Option<Position>) -> Resu
     Ok(Position { last, drawn, reserved: None, csn: Csn::default() })
 }
 
-/// What is stored: the last value, and whether it counts as drawn.
+/// Returns the stored last value, and true if it counts as drawn.
 fn stored(sequence: &Sequence, value: Option<Vec<u8>>) -> Result<(i64, bool)> {
     value.map_or(Ok((sequence.first, false)), |value| decode(&value))
 }

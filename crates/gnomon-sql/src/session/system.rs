@@ -1,4 +1,4 @@
-//! What the system catalog asks of a session: see [`SystemState`].
+//! The state of a session that the system catalog shows: see [`SystemState`].
 
 use gnomon::{InterruptReason, lock::LockInfo};
 

@@ -14,19 +14,19 @@ use super::{
 };
 use crate::{Notice, Result, Severity, SqlError, SqlState, catalog::store, memory::Held};
 
-/// What a transaction of SQL is, before and while an engine's transaction stands behind it.
+/// State of a transaction of SQL, before and while an engine's transaction stands behind it.
 #[derive(Default)]
 pub(super) struct Current {
     pub(super) state: State,
     /// The engine's, begun with the first statement that needs it.
     pub(super) engine: Option<Transaction>,
-    /// Whether the engine's transaction was begun read-only, since only reading statements were seen so far.
+    /// True if the engine's transaction was begun read-only, since only reading statements were seen so far.
     pub(super) engine_read_only: bool,
     /// Its catalog, if it runs DDL.
     pub(super) ddl: Option<Ddl>,
     /// How its DDL waits for relations that others use.
     pub(super) waiting: Waiting,
-    /// Whether it is a call and nothing else.
+    /// Its state as a call, if it is a call and nothing else.
     pub(super) call: CallState,
     /// When it began, in microseconds since 2000-01-01 00:00 UTC.
     pub(super) time: i64,
@@ -35,7 +35,7 @@ pub(super) struct Current {
     pub(super) read_only: bool,
     /// The advisory locks that end with it.
     pub(super) advisory: Vec<advisory::Guard>,
-    /// How many portals were run.
+    /// Number of portals that were run.
     pub(super) portals_run: usize,
     /// The portal that was run first and may be run again.
     pub(super) first: Option<Box<FirstPortal>>,
@@ -49,9 +49,9 @@ struct Savepoint {
     engine: gnomon::Savepoint,
     ddl: Option<Ddl>,
     settings: Saved,
-    /// How many portals were opened before.
+    /// Number of portals that were opened before.
     portals_opened: u64,
-    /// How many advisory locks the transaction had taken.
+    /// Number of advisory locks that the transaction had taken.
     advisory: usize,
     _memory: Held,
 }
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Whether statements now take effect only with a later commit.
+    /// True if statements now take effect only with a later commit.
     pub(super) fn in_block(&self) -> bool {
         matches!(self.current.state, State::Block | State::Failed)
     }
@@ -151,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// How far the transaction is, for what may still be set.
+    /// Returns how far the transaction is, for what may still be set.
     pub(super) fn progress(&self) -> Progress {
         if self.current.engine.is_some() { Progress::Queried } else { Progress::Begun }
     }
@@ -247,7 +247,7 @@ impl Session {
                     let call = current.call.done().filter(|_| !self.shared.engine.is_member());
                     let ticket = match call {
                         Some(call) => {
-                            // Nobody changes the catalog before the call has its place.
+                            // Held, so that the catalog does not change before the call has its place.
                             let catalog = self.shared.catalog.read();
                             call.keep(&mut engine, catalog.version);
                             engine.order()?
@@ -267,10 +267,10 @@ impl Session {
                     // Replay tells states of the catalog apart by the next one.
                     self.shared.new_oid()?;
                     store::write_changes(&mut engine, &ddl.base, &ddl.now, self.shared.next_oid())?;
-                    // Nobody can look the catalog up while it is held.
+                    // Before the catalog is locked below: while it is, no session can look it up.
                     engine.settle()?;
                     if self.shared.engine.is_member() {
-                        // Whoever applies it in its place publishes the catalog.
+                        // The catalog is published when the commit is applied in its place.
                         engine.commit_ticket()?.wait()?
                     } else {
                         let mut published = self.shared.catalog.write();
@@ -368,9 +368,9 @@ impl Session {
         Ok(())
     }
 
-    /// A statement failed: an implicit transaction is rolled back; a block is undone, back to its latest savepoint if
-    /// it has one, and waits for its end. Calls that fail have done this already; whoever speaks to the session calls
-    /// it for errors of its own.
+    /// Ends a failed statement: an implicit transaction is rolled back; a block is undone, back to its latest savepoint
+    /// if it has one, and waits for its end. Calls that fail have done this already; users of the session call it for
+    /// errors of their own.
     pub fn fail(&mut self) {
         if !self.current.savepoints.is_empty() && self.undo_since_savepoint().is_ok() {
             self.current.state = State::Failed;
@@ -381,11 +381,11 @@ impl Session {
         let seen = self.current.engine.as_ref().map(|engine| engine.seen());
         self.roll_back();
         if in_block {
-            // What AND CHAIN hands on.
+            // AND CHAIN hands these on.
             self.current = Current { state: State::Failed, isolation, read_only, ..Current::default() };
         } else if let Some(seen) = seen {
-            // The error may tell of somebody's commit, such as a duplicate key: not before that is durable. If it never
-            // will be, the database has stopped, and says so to the next statement.
+            // The error may tell of another transaction's commit, such as a duplicate key: not before that is durable.
+            // If it never will be, the database has stopped, and says so to the next statement.
             let _ = self.shared.engine.wait_durable(seen);
         }
     }

@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 /// A user's or database's name is kept up to this length.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What SQL notes of a prepared transaction.
+/// The note that SQL keeps of a prepared transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Note {
     prepared: i64,
@@ -92,7 +92,7 @@ impl Session {
             State::Block => {}
         }
         let prepared = self.prepare_engine(gid);
-        // Whether it is prepared or rolled back, the session has none any more.
+        // Prepared or rolled back, the session has no transaction any more.
         self.current = Current::default();
         self.portals.retain(|_, portal| portal.outlives(prepared.is_ok()));
         self.settings.end_transaction(prepared.is_ok());

@@ -32,17 +32,17 @@ impl View {
         View { catalog, search_path, database, tables: RefCell::default() }
     }
 
-    /// How many look-ups of tables there were so far.
+    /// Returns how many look-ups of tables there were so far.
     pub(super) fn mark(&self) -> usize {
         self.tables.borrow().len()
     }
 
-    /// Whether a table was looked up since a mark was made.
+    /// True if a table was looked up since a mark was made.
     pub(super) fn looked_up_since(&self, mark: usize, oid: Oid) -> bool {
         self.tables.borrow().iter().skip(mark).any(|table| table.oid == oid)
     }
 
-    /// How often a table was looked up.
+    /// Returns how often a table was looked up.
     pub(super) fn look_ups(&self, oid: Oid) -> usize {
         self.tables.borrow().iter().filter(|table| table.oid == oid).count()
     }

@@ -78,7 +78,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     Some(context)
 }
 
-/// Whether `from` becomes `to` in this context.
+/// True if `from` becomes `to` in this context.
 pub fn can_cast(from: Type, to: Type, context: CastContext) -> bool {
     cast_context(from, to).is_some_and(|least| least <= context)
 }

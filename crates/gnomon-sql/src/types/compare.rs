@@ -56,7 +56,7 @@ pub fn compare_rows(a: &[Datum], b: &[Datum]) -> Ordering {
         .unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Whether two values are the same to DISTINCT and GROUP BY: NULL equals NULL.
+/// True if two values are the same to DISTINCT and GROUP BY: NULL equals NULL.
 pub fn same(a: &Datum, b: &Datum) -> bool {
     compare(a, b).is_eq()
 }

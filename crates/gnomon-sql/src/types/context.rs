@@ -1,5 +1,5 @@
-//! What the meaning of a value or a function depends on beside its arguments: the session's settings, the times of
-//! its transaction, and what lies above types and functions (the catalog, sequences), reached through a trait.
+//! The context that values and functions depend on beside their arguments: the session's settings, the times of its
+//! transaction, and what lies above types and functions (the catalog, sequences), reached through a trait.
 
 use std::{cell::Cell, fmt};
 
@@ -24,7 +24,7 @@ pub struct Context<'a> {
     pub extra_float_digits: i32,
     /// The catalog, sequences, clock and randomness.
     pub environment: &'a dyn Environment,
-    /// Whether a literal was read that stands for a time before or after now.
+    /// True if a literal was read whose value depends on the time of the transaction.
     pub(crate) time_was_read: Cell<bool>,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Context<'_> {
     }
 }
 
-/// What functions and the reg* types need of the layers above them.
+/// Services of the layers above, for functions and the reg* types.
 pub trait Environment {
     /// The current time in microseconds since 2000-01-01 00:00 UTC: `clock_timestamp()`.
     fn clock(&self) -> i64;

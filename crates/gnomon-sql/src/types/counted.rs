@@ -4,8 +4,8 @@ use gnomon::op::record::Number;
 
 use super::{ColumnType, Datum, Type, name::numeric_parts};
 
-/// How a column's numbers are counted, and how many digits a numeric may have. None if its values are no numbers, or
-/// have more digits than are counted.
+/// Returns how a column's numbers are counted, and how many digits a numeric may have. None if its values are no
+/// numbers, or have more digits than are counted.
 pub fn number_of(ty: ColumnType) -> Option<(Number, Option<u32>)> {
     match ty.ty {
         Type::Int2 | Type::Int4 | Type::Int8 => Some((Number::Integer, None)),

@@ -1,4 +1,4 @@
-//! What the catalog says of each type: identifiers, names, sizes, categories, as `pg_type` of PostgreSQL 15 has it.
+//! Catalog data of each type: identifiers, names, sizes, categories, as `pg_type` of PostgreSQL 15 has it.
 
 use super::{Scalar, Type};
 
@@ -42,7 +42,7 @@ impl TypeInfo {
         }
     }
 
-    /// Whether the type takes a modifier (`typmodin` is not 0).
+    /// True if the type takes a modifier (`typmodin` is not 0).
     pub fn has_modifier(&self) -> bool {
         matches!(
             self.typname.trim_start_matches('_'),
@@ -87,7 +87,7 @@ const fn row(
 }
 
 impl Type {
-    /// What `pg_type` says of it.
+    /// Returns its row of `pg_type`.
     pub const fn info(self) -> TypeInfo {
         match self {
             Type::Bool => row(16, "bool", "boolean", 1, 'B', true, 1000, "boolin", 'c', 'p'),

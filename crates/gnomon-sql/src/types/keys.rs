@@ -42,9 +42,9 @@ use crate::{Result, SqlError, SqlState};
 pub struct KeyColumn {
     /// The type of its values.
     pub ty: ColumnType,
-    /// Whether larger values come first.
+    /// True if larger values come first.
     pub descending: bool,
-    /// Whether NULLs come first.
+    /// True if NULLs come first.
     pub nulls_first: bool,
 }
 

@@ -86,7 +86,7 @@ impl Elements {
         self.bytes
     }
 
-    /// What was collected.
+    /// Returns the values collected so far.
     pub fn items(&self) -> &[Datum] {
         &self.items
     }

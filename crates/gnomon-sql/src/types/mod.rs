@@ -216,7 +216,7 @@ impl Datum {
         Datum::Text(text.into())
     }
 
-    /// Whether it is NULL.
+    /// True if it is NULL.
     pub fn is_null(&self) -> bool {
         matches!(self, Datum::Null)
     }

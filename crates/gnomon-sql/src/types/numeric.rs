@@ -144,12 +144,12 @@ impl Numeric {
         }
     }
 
-    /// Whether it is NaN.
+    /// True if it is NaN.
     pub fn is_nan(&self) -> bool {
         matches!(self, Numeric::NaN)
     }
 
-    /// Whether it is 0.
+    /// True if it is 0.
     pub fn is_zero(&self) -> bool {
         matches!(self, Numeric::Finite(value) if value.is_zero())
     }

@@ -18,10 +18,10 @@
 //!   array                                                varint length, then a row of its elements
 //! ```
 //!
-//! A varint has seven bits a byte, lowest first, the high bit set in all but the last. The column count tells how
-//! old the row is: columns added later are not in it, and read as NULL: who adds a column with a
-//! value rewrites the rows. Types are
-//! not stored; they are the table's. Bytes that do not fit them are reported as damage (XX001), never trusted.
+//! A varint has seven bits a byte, lowest first, the high bit set in all but the last. The column count tells how old
+//! the row is: columns added later are not in it, and read as NULL; adding a column with a value rewrites the rows.
+//! Types are not stored; they are the table's. Bytes that do not fit them are reported as damage (XX001), never
+//! trusted.
 //!
 //! Reading walks over the columns before those wanted, by length alone, and stops at the last one wanted.
 
@@ -34,7 +34,7 @@ fn damaged() -> SqlError {
     SqlError::new(SqlState::DATA_CORRUPTED, "a stored row is damaged")
 }
 
-/// Whether values of a type can be stored in rows: those of columns, and not those that come up within queries only.
+/// True if values of a type can be stored in rows: those of columns, and not those that come up within queries only.
 pub fn can_store(ty: Type) -> bool {
     match ty {
         Type::Bool | Type::Char | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => true,
@@ -54,7 +54,7 @@ pub fn can_store(ty: Type) -> bool {
     }
 }
 
-/// How many bytes a stored value of a type has; 0 if that is told in front of it.
+/// Returns how many bytes a stored value of a type has; 0 if that is told in front of it.
 pub fn width(ty: Type) -> u8 {
     match ty {
         Type::Bool | Type::Char => 1,

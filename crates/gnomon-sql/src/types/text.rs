@@ -12,7 +12,7 @@ use crate::{Result, SqlError, SqlState};
 /// The longest name in bytes; longer ones are cut.
 const NAME_BYTES_MAX: usize = 63;
 
-/// What input functions skip around a value.
+/// True if input functions skip the character around a value.
 pub(super) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }

@@ -1,4 +1,4 @@
-//! What goes on: settings, sessions, locks; and the time zones.
+//! Current activity: settings, sessions, locks; and the time zones.
 
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ impl System<'_> {
         }
     }
 
-    /// Which relation has which tree.
+    /// Returns the relation of each tree.
     fn trees(&self) -> BTreeMap<u64, Object<'_>> {
         let own = self.objects().filter_map(|object| match &object {
             Object::Table(table) => Some((table.tree.0, object)),
@@ -231,7 +231,7 @@ impl System<'_> {
                 }));
                 rows.add(row);
             };
-            // The engine counts the bytes of rows as well, which is nobody's business.
+            // The engine also counts the bytes of rows. They are of no column and are left out.
             let pending = lock.pending.iter().filter_map(|held| Some((column(held.quantity)?, held)));
             let wanted = lock.claims.iter().filter_map(|claim| Some((column(claim.quantity)?, claim)));
             let (pending, wanted): (Vec<_>, Vec<_>) = (pending.collect(), wanted.collect());
@@ -247,7 +247,7 @@ impl System<'_> {
         }
     }
 
-    /// Which session has which transaction of the engine's.
+    /// Returns the session of each transaction of the engine's.
     fn processes(&self) -> BTreeMap<u64, i32> {
         let of = |activity: super::Activity| Some((activity.transaction?, activity.process_id));
         self.state.activities().into_iter().filter_map(of).collect()

@@ -98,7 +98,7 @@ pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
 pub(super) fn procedure(procedure: &Procedure) -> String {
     let tag = (0..)
         .map(|number| if number == 0 { "procedure".into() } else { format!("procedure{number}") })
-        // What the body ends with and the closing tag must not be one, either.
+        // The end of the body and the closing tag together must not form a tag, either.
         .find(|tag| !procedure.body.contains(&format!("${tag}")))
         .unwrap_or_default();
     format!(
@@ -115,7 +115,7 @@ pub(super) fn partition_key(table: &Table) -> Option<String> {
     Some(format!("HASH ({})", partition_columns(table)?.join(", ")))
 }
 
-/// Which rows a partition has, as PARTITION OF has it.
+/// Returns which rows a partition has, as PARTITION OF has it.
 pub(super) fn partition_bound(of: &PartitionOf) -> String {
     let modulus = of.table.partitioning.as_ref().map_or(0, |partitioning| partitioning.modulus);
     format!("FOR VALUES WITH (modulus {modulus}, remainder {})", of.number)

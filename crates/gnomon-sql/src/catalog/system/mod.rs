@@ -11,9 +11,9 @@
 //! PostgreSQL defines itself. This folder stands above `query`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
-//! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown
-//! as they were written, not as PostgreSQL would write them; there is one role, the user of the session, who owns
-//! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
+//! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown as they were written, not as
+//! PostgreSQL would write them; there is one role, the user of the session, which owns everything and may do
+//! everything; large tables of statistics and of features that Gnomon lacks are empty.
 
 mod activity;
 mod builder;
@@ -49,7 +49,7 @@ pub const SYSTEM_SCHEMA: &str = "pg_catalog";
 /// The schema of the SQL standard's views.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
 
-/// What `server_version` says: the PostgreSQL whose behaviour is followed, then this program's own version.
+/// Value of `server_version`: the PostgreSQL whose behaviour is followed, then this program's own version.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG_VERSION"), ")");
 
 /// `pg_namespace.oid` of `pg_catalog`.
@@ -63,7 +63,7 @@ const DATABASE: Oid = 5;
 /// `pg_tablespace.oid` of `pg_default`.
 const DEFAULT_TABLESPACE: Oid = 1663;
 
-/// What the system catalog asks of the session and of the database that it shows.
+/// State of the session and of its database that the system catalog shows.
 pub trait SystemState {
     /// The objects, as the transaction sees them.
     fn catalog(&self) -> &Catalog;
@@ -75,13 +75,13 @@ pub trait SystemState {
     fn user(&self) -> &str;
     /// The session's number.
     fn process_id(&self) -> i32;
-    /// How the session's client is connected; none in the process itself.
+    /// Returns how the session's client is connected; none in the process itself.
     fn connection(&self) -> Option<ConnectedBy>;
     /// The session's settings.
     fn settings(&self) -> Vec<Setting>;
     /// All sessions of the database.
     fn activities(&self) -> Vec<Activity>;
-    /// How far the statements of all sessions are that write rows, with their sessions' numbers.
+    /// Returns how far the statements of all sessions are that write rows, with their sessions' numbers.
     fn progress(&self) -> Vec<StatementProgress>;
     /// The cluster that the database is a member of.
     fn cluster(&self) -> Option<&dyn Cluster>;
@@ -93,7 +93,7 @@ pub trait SystemState {
     fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>>;
     /// The locks that are held and awaited.
     fn locks(&self) -> Vec<LockInfo>;
-    /// Where a sequence stands: the last value that it gave out to any session, or the first that it will; and
+    /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
     /// whether it was given out.
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)>;
     /// The size of the database's file, in bytes.
@@ -115,13 +115,13 @@ pub struct Setting {
     pub name: &'static str,
     /// Its value, in its unit.
     pub value: String,
-    /// What numbers count: `ms`, `kB`.
+    /// Unit of its numbers: `ms`, `kB`.
     pub unit: Option<&'static str>,
-    /// What it does.
+    /// Description of its effect.
     pub description: &'static str,
     /// `bool`, `integer`, `real`, `string` or `enum`.
     pub kind: &'static str,
-    /// Whether it cannot be set.
+    /// True if it cannot be set.
     pub fixed: bool,
     /// The least value.
     pub min: Option<String>,
@@ -129,7 +129,7 @@ pub struct Setting {
     pub max: Option<String>,
     /// The words that it takes.
     pub words: Option<Vec<String>>,
-    /// Its value if nobody sets it.
+    /// Its value unless it is set.
     pub default: String,
     /// The value that RESET goes back to.
     pub reset: String,
@@ -210,42 +210,43 @@ pub struct ClusterMember {
     pub name: String,
     /// Its number in the order, if it is there.
     pub member: Option<u64>,
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub address: String,
     /// `present`; `silent`, not heard of; `gone`, and the log is kept for it; `apart`: this one does not reach the log.
     pub state: &'static str,
-    /// Whether it is the one that is asked.
+    /// True if it is the member that is queried.
     pub is_self: bool,
-    /// The commits that it has applied, if it is the one that is asked.
+    /// The commits that it has applied, if it is the member that is queried.
     pub applied: Option<u64>,
     /// The newest position that it has received, likewise.
     pub received: Option<u64>,
     /// Up to where it needs nothing any more, as it has said last.
     pub durable: Option<u64>,
-    /// How many positions it is behind the newest append: in what it has received, or in what is durable.
+    /// Number of positions that it is behind the newest append: in what it has received, or in what is durable.
     pub lag: Option<u64>,
 }
 
-/// How many transactions of a level have ended in one way at this member.
+/// Number of transactions of a level that have ended in one way at this member.
 #[derive(Clone, Debug)]
 pub struct ClusterTransactions {
     /// `GRC` (read committed), `GSI` (snapshot), `2-bound` (that with a bound), `SER` (serializable).
     pub level: String,
     /// `committed`, or why not.
     pub outcome: &'static str,
-    /// How many.
+    /// Number of them.
     pub count: u64,
 }
 
-/// What a member of a cluster tells of it.
+/// State of a cluster as one of its members knows it.
 pub trait Cluster: Send + Sync {
-    /// The members, and those for whom the log is kept.
+    /// Returns the members, with those that are gone and that the log is still kept for.
     fn members(&self) -> Vec<ClusterMember>;
-    /// How transactions of this member's clients have ended that changed something, or whose snapshot was bounded.
+    /// Returns how transactions of this member's clients have ended that changed something, or whose snapshot was
+    /// bounded.
     fn transactions(&self) -> Vec<ClusterTransactions>;
-    /// How often this member has skipped something in the log that no member has written.
+    /// Returns how often this member has skipped something in the log that no member has written.
     fn skipped(&self) -> u64;
-    /// How often statements were run again at this member, and how many were given up.
+    /// Returns how often statements were run again at this member, and how many were given up.
     fn retries(&self) -> (u64, u64);
 }
 
@@ -260,7 +261,7 @@ pub struct PreparedStatement {
     pub prepared: i64,
     /// The types of its parameters.
     pub parameters: Vec<Type>,
-    /// Whether PREPARE made it rather than the protocol.
+    /// True if PREPARE made it rather than the protocol.
     pub from_sql: bool,
 }
 
@@ -273,7 +274,7 @@ pub struct PreparedTransaction {
     pub gid: String,
     /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC; none if not by SQL.
     pub prepared: Option<i64>,
-    /// The user who has prepared it, and the name of the database; none if not by SQL.
+    /// The user that prepared it, and the name of the database; none if not by SQL.
     pub names: Option<(String, String)>,
 }
 
@@ -414,7 +415,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
     Ok(rows.finish())
 }
 
-/// What rows are made from.
+/// Source of the rows of system tables.
 #[derive(Clone, Copy)]
 struct System<'a> {
     state: &'a dyn SystemState,

@@ -164,7 +164,7 @@ impl System<'_> {
         }
     }
 
-    /// Whether a relation is the one that its name alone means.
+    /// True if the relation is the one that its unqualified name means; none if there is no such relation.
     pub(super) fn is_visible(&self, oid: Oid) -> Option<bool> {
         let (_, name) = self.relation_name(oid)?;
         Some(self.find_relation(None, name) == Some(oid))

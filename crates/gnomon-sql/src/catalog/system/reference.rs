@@ -1,4 +1,4 @@
-//! What PostgreSQL 15 itself defines: the system tables with their columns, and the built-in types, functions,
+//! Objects that PostgreSQL 15 itself defines: the system tables with their columns, and the built-in types, functions,
 //! operators, casts and operator classes, with their own identifiers.
 //!
 //! The data stand in `data/`, written by `tools/system_catalog.sh` from a PostgreSQL 15 server and cut there to the
@@ -42,7 +42,7 @@ pub(super) struct BuiltIn {
     pub(super) source: &'static str,
 }
 
-/// What pg_type tells of a type that names and functions need.
+/// The columns of pg_type that names and functions need.
 #[derive(Debug)]
 pub(super) struct BuiltInType {
     pub(super) oid: Oid,

@@ -28,7 +28,7 @@ const PG_CONSTRAINT: Oid = 2606;
 const PG_ATTRDEF: Oid = 2604;
 const PG_REWRITE: Oid = 2618;
 
-/// What rows of pg_class differ in.
+/// The values in which rows of pg_class differ.
 struct Class<'a> {
     oid: Oid,
     name: &'a str,

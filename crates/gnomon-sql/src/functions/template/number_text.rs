@@ -64,7 +64,7 @@ pub(super) fn write(picture: &Picture, digits: Digits) -> Result<String> {
     for item in &picture.items {
         writer.item(*item)?;
     }
-    // What would be written behind the end of the number ends the text.
+    // Text that would follow the end of the number is cut.
     let end = writer.out.find('\0').unwrap_or(writer.out.len());
     writer.out.truncate(end);
     Ok(writer.out)

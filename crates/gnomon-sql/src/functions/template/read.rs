@@ -127,14 +127,14 @@ impl<'a> Reader<'a> {
                 }
             }
             Piece::Space(_) | Piece::Separator(_) => self.pass(),
-            // What was passed over may have been the input's character for this one.
+            // A character passed over before may have been the input's for this one.
             Piece::Literal(_) if !self.is_fixed && self.skipped > 0 => self.skipped -= 1,
             Piece::Literal(_) => self.pass(),
             Piece::Pattern { pattern, is_short, ordinal, .. } => {
                 self.found.keep_to(pattern)?;
                 let takes_all = *is_short || ordinal.is_some() || ends_number(next);
                 self.field(Number { pattern, takes_all })?;
-                // What is no number has no ending, though it may be written.
+                // Only a number has an ending, though others may be written with one.
                 if ordinal.is_some() && has_ordinal(pattern.field) {
                     self.pass();
                     self.pass();

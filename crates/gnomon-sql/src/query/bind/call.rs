@@ -270,7 +270,7 @@ impl Binder<'_> {
         self.explicit(now, ColumnType { ty, modifier: digits.min(6) })
     }
 
-    /// What SQL writes like a function and PostgreSQL has as syntax.
+    /// Binds a construct that is written like a call of a function and is syntax in PostgreSQL; none if it is not one.
     fn construct(&mut self, name: &str, args: &[FunctionArg], place: Place<'_>) -> Result<Option<Expr>> {
         if let ("current_timestamp" | "localtimestamp" | "localtime" | "current_time", [digits]) =
             (name, args)

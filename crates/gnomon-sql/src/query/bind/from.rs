@@ -28,13 +28,13 @@ use crate::{
 /// An item of FROM.
 #[derive(Clone)]
 pub(in crate::query) struct FromItem {
-    /// What it is.
+    /// The source of its rows.
     pub kind: FromKind,
     /// The name that it goes by.
     pub alias: String,
     /// The number of its first column.
     pub base: usize,
-    /// How many numbers its columns take.
+    /// Number of column numbers that it takes, from `base` on.
     pub width: usize,
     /// Slots that it needs from items before it (LATERAL): their values in terms of the level's columns.
     pub params: Vec<(usize, Expr)>,
@@ -63,7 +63,7 @@ struct Piece {
     columns: Vec<ScopeColumn>,
 }
 
-/// What binding FROM goes by.
+/// State of binding FROM.
 struct FromCx<'s> {
     /// The level's names without FROM.
     level: &'s Scope<'s>,
@@ -485,7 +485,7 @@ impl FromCx<'_> {
     }
 }
 
-/// What LATERAL sees: the items before, and the left side of the join that it is in.
+/// Returns the scope of a LATERAL item: the items before, and the left side of the join that it is in.
 fn lateral_scope<'s>(level: &'s Scope<'s>, before: &Scope<'_>, left: Option<&Piece>) -> Scope<'s> {
     let mut scope = Scope::within(level);
     scope.relations.clone_from(&before.relations);

@@ -63,7 +63,7 @@ pub struct Binder<'a> {
     params: Vec<Type>,
     /// Parameters that stood where every type will do, and had none then.
     untyped: Vec<usize>,
-    /// What the parameters are called, within a procedure.
+    /// The names of the parameters, within a procedure.
     names: Option<&'a ParameterNames>,
     numbers: Numbers,
     depth: usize,
@@ -72,9 +72,9 @@ pub struct Binder<'a> {
     ctes: Vec<CteName>,
     /// The names of common table expressions that are not in reach yet, for messages.
     future_ctes: Vec<String>,
-    /// How many references to common table expressions whose rows change were bound so far.
+    /// Number of references bound so far to common table expressions whose rows change.
     changing_references: usize,
-    /// Whether the select list being bound is an arm of a set operation, which gives its literals their types.
+    /// True if the select list being bound is an arm of a set operation, which gives its literals their types.
     keep_unknown: bool,
     /// Another form of a subquery's query, on its way to the subquery.
     keying: keyed::Keying,
@@ -89,7 +89,7 @@ pub struct ParameterNames {
     pub parameters: Vec<Option<String>>,
 }
 
-/// What is numbered through a statement.
+/// Numbers that are given out through a statement.
 #[derive(Default)]
 pub(super) struct Numbers {
     /// The next slot.
@@ -112,7 +112,7 @@ struct CteName {
     name: String,
     table: usize,
     columns: Vec<ResultColumn>,
-    /// Whether its rows change while the statement runs: they depend on a row around it, or it is a recursive one seen
+    /// True if its rows change while the statement runs: they depend on a row around it, or it is a recursive one seen
     /// from its own recursive part.
     changes: bool,
     /// True if it is seen from its own recursive part.
@@ -128,9 +128,9 @@ pub(super) struct Place<'s> {
     pub clause: Clause,
     /// Where aggregates and window functions of the level are collected; none where they may not stand.
     pub calls: Option<&'s std::cell::RefCell<Calls>>,
-    /// Whether it stands within an aggregate's arguments.
+    /// True if it stands within an aggregate's arguments.
     pub in_aggregate: bool,
-    /// Whether it stands within a window function's arguments.
+    /// True if it stands within a window function's arguments.
     pub in_window: bool,
 }
 
@@ -229,7 +229,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Has the parameters have names, which columns of the same name hide.
+    /// Gives the parameters names, which columns of the same name hide.
     pub fn with_names(self, names: Option<&'a ParameterNames>) -> Binder<'a> {
         Binder { names, ..self }
     }

@@ -57,7 +57,7 @@ pub(in crate::query) struct BoundSelect {
     pub locks: Vec<(usize, RowLock, LockWait)>,
 }
 
-/// What an order goes by: a column of the output, or an expression of the row beneath.
+/// A key of ORDER BY: a column of the output, or an expression of the row beneath.
 #[derive(Clone, Debug)]
 pub(in crate::query) struct OutputOrder {
     /// The position in the select list, if it is there.
@@ -709,7 +709,7 @@ fn exprs_have_sets(items: &[SelectItem]) -> bool {
     items.iter().any(|item| item.expr.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })))
 }
 
-/// Whether it is a literal or parameter whose type its place may still decide.
+/// True if it is a literal or parameter whose type its place may still decide.
 fn is_open(expr: &Expr) -> bool {
     expr.ty.ty == Type::Unknown && matches!(expr.kind, ExprKind::Const(_) | ExprKind::Param(_))
 }

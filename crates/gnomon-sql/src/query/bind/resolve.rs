@@ -77,7 +77,7 @@ impl Binder<'_> {
                 }
                 self.converted(expr, target, context)
             }
-            // What else has no type yet holds text: a column of a subquery whose literals were left alone.
+            // Other expressions without a type yet hold text: a column of a subquery whose literals were left alone.
             kind => self.converted(Expr { kind, ty: Type::Text.into() }, target, CastContext::Explicit),
         }
     }
@@ -213,7 +213,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether a conversion gives the same whatever the session's settings, the time and the catalog.
+/// True if a conversion gives the same result for all settings of the session, times and catalogs.
 fn is_immutable(from: Type, to: ColumnType, context: CastContext) -> bool {
     resolve_cast(from, to, context).is_some_and(|cast| cast.volatility == Volatility::Immutable)
 }

@@ -19,7 +19,7 @@ use crate::{
 pub struct ScopeColumn {
     /// Its name.
     pub name: String,
-    /// What it is: a column, or of a full join with USING the first of two that is not NULL.
+    /// Its value: a column, or of a full join with USING the first of two that is not NULL.
     pub expr: Expr,
     /// The table that it comes from, or 0.
     pub table: Oid,
@@ -38,11 +38,11 @@ pub struct ScopeRelation {
     pub aliased: Option<String>,
     /// Its columns.
     pub columns: Vec<ScopeColumn>,
-    /// Whether only LATERAL items after it, not those in the same join's other side, may refer to it.
+    /// The stored table that it is; none if it is something else.
     pub stored: Option<Arc<Table>>,
 }
 
-/// What the expressions of a query level can refer to.
+/// The names that the expressions of a query level can refer to.
 #[derive(Debug, Default)]
 pub struct Scope<'p> {
     /// The scope around it.
@@ -57,11 +57,11 @@ pub struct Scope<'p> {
     pub columns: Vec<ScopeColumn>,
     /// Values of the parent's row that this level uses: slot, and expression in the parent's terms.
     captures: RefCell<Vec<(usize, Expr)>>,
-    /// Whether it uses values of any level around it.
+    /// True if it uses values of any level around it.
     correlated: Cell<bool>,
 }
 
-/// What a name was found to be.
+/// The column that a name was resolved to: in this level, or in one around it.
 enum Found {
     Here(ScopeColumn),
     Outside(ScopeColumn),
@@ -101,7 +101,7 @@ impl<'p> Scope<'p> {
         self.capture(value, numbers)
     }
 
-    /// How many values it and the scopes around it take from further out, for [`Scope::forget_since`].
+    /// Returns how many values it and the scopes around it take from further out, for [`Scope::forget_since`].
     pub(super) fn mark(&self) -> Vec<(usize, bool)> {
         let mut marks = self.parent.map_or_else(Vec::new, Scope::mark);
         marks.push((self.captures.borrow().len(), self.correlated.get()));
@@ -132,12 +132,12 @@ impl<'p> Scope<'p> {
         self.relations.push(relation);
     }
 
-    /// What this level takes from the one around it, and whether it depends on any level around it.
+    /// Returns the values that this level takes from the one around it, and true if it depends on any level around it.
     pub(super) fn into_captures(self) -> (Vec<(usize, Expr)>, bool) {
         (self.captures.into_inner(), self.correlated.get())
     }
 
-    /// Whether it depends on any level around it.
+    /// True if it depends on any level around it.
     pub(super) fn is_correlated(&self) -> bool {
         self.correlated.get()
     }
@@ -255,7 +255,7 @@ impl<'p> Scope<'p> {
         }
     }
 
-    /// A column found around this level becomes a slot, which whoever opens this level's plan sets.
+    /// Makes a slot of a column found around this level. The slot is set when this level's plan is opened.
     fn reach(&self, found: Found, numbers: &mut Numbers) -> ScopeColumn {
         let mut column = match found {
             Found::Here(column) => {
@@ -313,7 +313,7 @@ impl ScopeRelation {
     }
 }
 
-/// Whether PostgreSQL's rows have a column of this name for themselves.
+/// True if PostgreSQL's rows have a system column of this name.
 pub(super) fn is_system_column(name: &str) -> bool {
     matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
 }

@@ -185,7 +185,7 @@ impl BoundSelect {
         }
     }
 
-    /// How many numbers the columns take over which window functions and the select list are computed.
+    /// Returns how many numbers the columns take over which window functions and the select list are computed.
     pub(in crate::query) fn row_width(&self) -> usize {
         match &self.grouping {
             Some(grouping) => grouping.keys.len() + self.aggregates.len() + grouping.masks.len(),

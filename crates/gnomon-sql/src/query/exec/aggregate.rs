@@ -21,10 +21,10 @@ use crate::{
     types::{Datum, Row},
 };
 
-/// What an aggregate has seen of a group.
+/// State of an aggregate after the rows of a group so far.
 pub(super) struct State {
     accumulator: Box<dyn Accumulator>,
-    /// How much memory of the accumulator is counted.
+    /// Bytes of the accumulator's memory that are counted.
     counted: usize,
     /// For DISTINCT: the arguments seen.
     seen: HashSet<HashKey>,

@@ -116,7 +116,7 @@ impl NestedLoopSource {
 
 /// A condition that may be absent.
 pub(super) trait OptionalCondition {
-    /// Whether there is none or it is true.
+    /// True if there is no condition, or it is true on the row.
     fn is_none_or_true(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<bool>;
 }
 

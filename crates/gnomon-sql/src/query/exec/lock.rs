@@ -20,11 +20,11 @@ use crate::{
     types::{Datum, Row, compare},
 };
 
-/// What came of locking a row.
+/// Outcome of locking a row.
 pub(in crate::query) enum Locked {
     /// It is locked; its newest stored form, or none if it is no longer there; and what was locked.
     Row(Option<Vec<u8>>, KeyLock),
-    /// Somebody else has it (SKIP LOCKED).
+    /// Another transaction has it locked (SKIP LOCKED).
     Skipped,
 }
 
@@ -49,7 +49,7 @@ pub(in crate::query) fn lock_row(
     match (result, wait) {
         (Ok((row, taken)), _) => Ok(Locked::Row(row, taken)),
         (Err(gnomon::Error::LockTimeout), LockWait::Skip) => {
-            // Another run would not meet who has it.
+            // Another run would not meet the transaction that has it.
             ctx.txn.log_by_value();
             Ok(Locked::Skipped)
         }

@@ -60,7 +60,7 @@ impl Execution {
     }
 }
 
-/// Rows kept by the execution, shared by those who read them.
+/// Rows kept by the execution, shared by their readers.
 pub(super) type CachedRows = Arc<Vec<Row>>;
 
 /// The part of a subquery's result that is kept from row to row.
@@ -95,7 +95,7 @@ pub(super) struct HashedRows {
     pub rows: std::collections::HashSet<HashKey>,
     /// The rows with one, for which the comparison may be NULL.
     pub with_null: Vec<Row>,
-    /// Whether there is no row at all.
+    /// True if there is no row at all.
     pub empty: bool,
     /// All rows, if they have several columns.
     pub all: Vec<Row>,

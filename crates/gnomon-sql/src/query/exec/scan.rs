@@ -42,7 +42,7 @@ impl RowReader {
     }
 }
 
-/// Where the keys that begin with `prefix` end.
+/// Returns where the keys that begin with `prefix` end.
 fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     keys::prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded)
 }
@@ -94,11 +94,11 @@ pub(in crate::query) enum Ranges {
     Ranges(Vec<KeyRange>),
 }
 
-/// What the leading columns of a key are.
+/// Values of the leading columns of a key, as bytes of the key.
 #[derive(Clone, Default)]
 struct Prefix {
     key: Vec<u8>,
-    /// The same, where they decide on the partition.
+    /// The values themselves, where they decide on the partition.
     values: Vec<Datum>,
 }
 
@@ -159,7 +159,7 @@ fn places(table: &Table, pruning: Option<&[KeyPart]>, ctx: &mut ExecContext<'_>)
     Ok(found.into_iter().collect())
 }
 
-/// What the leading columns of a key may be, in the order of keys; none if one of them may have no value.
+/// Returns the possible values of the leading columns of a key, in the order of keys; none if a column may have none.
 fn prefixes(
     table: &Table,
     index: &Index,

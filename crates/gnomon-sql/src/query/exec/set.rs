@@ -50,7 +50,7 @@ impl RowSource for DistinctSource {
 pub(super) struct SetOperationSource {
     node: Arc<plan::SetOperation>,
     left: Box<dyn RowSource>,
-    /// How often each row stands on the right side; of ALL, how often it is still to be matched.
+    /// Number of times that each row stands on the right side; of ALL, that it is still to be matched.
     right: Option<HashMap<HashKey, u64>>,
     returned: HashSet<HashKey>,
 }
@@ -113,10 +113,10 @@ pub(in crate::query) enum CteRows {
 }
 
 /// A common table expression under way: its rows are made as they are asked for, so that one without end can stand
-/// under a LIMIT, and kept for all who read it.
+/// under a LIMIT, and kept for all its readers.
 pub(in crate::query) struct Growing {
     node: Arc<plan::With>,
-    /// Which of the node's tables it is.
+    /// Its position among the node's tables.
     position: usize,
     rows: Vec<Row>,
     /// The memory that it was counted for.

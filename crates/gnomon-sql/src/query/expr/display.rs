@@ -10,7 +10,7 @@ use crate::types::{Context, Datum, FixedEnvironment, cast::CastContext, format_t
 pub struct DisplayExpr<'e> {
     /// The expression.
     pub expr: &'e Expr,
-    /// Whether columns are printed as `relation.column`.
+    /// True if columns are printed as `relation.column`.
     pub qualified: bool,
 }
 

@@ -230,7 +230,7 @@ impl Expr {
         })
     }
 
-    /// Whether it is true on a row (neither false nor NULL).
+    /// True if its value on a row is true (neither false nor NULL).
     pub fn is_true(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<bool> {
         // Conjuncts are the common case, and need no value of their own.
         if let ExprKind::And(args) = &self.kind {

@@ -35,13 +35,13 @@ pub(super) fn on_deep_stack<R>(f: impl FnOnce() -> R) -> R {
 /// A bound expression.
 #[derive(Debug)]
 pub struct Expr {
-    /// What it computes.
+    /// The operation and its operands.
     pub kind: ExprKind,
     /// The type of its value.
     pub ty: ColumnType,
 }
 
-/// What an expression computes.
+/// The operation of an expression, with its operands.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// A constant.
@@ -59,14 +59,14 @@ pub enum ExprKind {
     Slot(usize),
     /// A function or operator.
     Call {
-        /// Which.
+        /// The function.
         function: FunctionRef,
         /// Its arguments, of its argument types.
         args: Vec<Expr>,
     },
     /// A conversion to this expression's type.
     Cast {
-        /// Who asked for it: one that is implicit is not printed.
+        /// The context that asked for it: an implicit conversion is not printed.
         context: CastContext,
         /// Of what.
         arg: Box<Expr>,
@@ -175,12 +175,12 @@ pub enum ExprKind {
         slot: usize,
         /// Its value.
         value: Box<Expr>,
-        /// What is computed with it.
+        /// The expression that is computed with it.
         body: Box<Expr>,
     },
     /// A set-returning function in a select list. Replaced by a column when the level is planned.
     SetCall {
-        /// Which.
+        /// The function.
         function: SetFunctionRef,
         /// Its arguments.
         args: Vec<Expr>,
@@ -211,13 +211,13 @@ pub struct RowPair {
 pub struct Subquery {
     /// Its number in the statement.
     pub id: usize,
-    /// What is made of its rows.
+    /// The result that is made of its rows.
     pub kind: SubqueryKind,
     /// Its plan.
     pub plan: Plan,
     /// The slots that it needs, and their values in terms of the row around it.
     pub args: Vec<(usize, Expr)>,
-    /// Whether its rows depend on a row around it; if not, it is run once.
+    /// True if its rows depend on a row around it; if not, it is run once.
     pub correlated: bool,
     /// The slots that its plan needs.
     pub outer_slots: Arc<BTreeSet<usize>>,
@@ -231,7 +231,7 @@ pub struct Subquery {
 pub struct Keyed {
     /// Its plan: the subquery's own columns, as far as they are asked for, the keys, and what `condition` needs.
     pub plan: Plan,
-    /// How many columns are the subquery's own.
+    /// Number of columns that are the subquery's own.
     pub width: usize,
     /// The values that the keys must be equal to, in slots.
     pub probes: Vec<Expr>,
@@ -241,7 +241,7 @@ pub struct Keyed {
     pub equalities: Vec<Expr>,
 }
 
-/// What is made of a subquery's rows.
+/// The result that is made of a subquery's rows.
 #[derive(Clone, Debug)]
 pub enum SubqueryKind {
     /// EXISTS.
@@ -451,7 +451,7 @@ impl Expr {
         on_deep_stack(|| visit_children!(&mut self.kind, f, iter_mut));
     }
 
-    /// Whether `test` holds for it or for anything below.
+    /// True if `test` holds for it or for anything below.
     pub fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         if test(self) {
             return true;
@@ -492,22 +492,22 @@ impl Expr {
         out
     }
 
-    /// Whether it has a column of the row in it.
+    /// True if it contains a column of the row.
     pub fn has_columns(&self) -> bool {
         self.any(&|e| matches!(e.kind, ExprKind::Column { .. }))
     }
 
-    /// Whether it has a subquery in it.
+    /// True if it contains a subquery.
     pub fn has_subquery(&self) -> bool {
         self.any(&|e| matches!(e.kind, ExprKind::Subquery(_)))
     }
 
-    /// Whether it has a call in it whose value changes from row to row with equal arguments.
+    /// True if it contains a call whose value changes from row to row with equal arguments.
     pub fn is_volatile(&self) -> bool {
         self.any(&|e| e.volatility() == Volatility::Volatile)
     }
 
-    /// Whether its value depends on nothing but the row.
+    /// True if its value depends on nothing but the row.
     pub fn is_immutable(&self) -> bool {
         let may_change = |e: &Expr| match &e.kind {
             ExprKind::Cast { arg, context } => resolve_cast(arg.ty.ty, e.ty, *context)
@@ -528,8 +528,8 @@ impl Expr {
         }
     }
 
-    /// Whether it computes the same as `other` for certain: the same tree over the same columns, without subqueries
-    /// and volatile functions.
+    /// True if it computes the same as `other` for certain: the same tree over the same columns, without subqueries and
+    /// volatile functions.
     pub fn same(&self, other: &Expr) -> bool {
         !self.is_volatile() && self.alike(other)
     }

@@ -37,7 +37,7 @@ pub struct KeyAccess {
     pub equal: Vec<KeyPart>,
     /// The range of the column after these.
     pub range: Option<KeyRangePart>,
-    /// Whether each combination of `equal` is one key, or none.
+    /// True if each combination of `equal` is one key, or none.
     pub point: bool,
     /// Which way it is passed.
     pub direction: Direction,
@@ -58,7 +58,7 @@ pub enum KeyPart {
 }
 
 impl KeyPart {
-    /// How many columns it is about.
+    /// Returns how many columns it is about.
     pub fn width(&self) -> usize {
         match self {
             KeyPart::Equal(_) | KeyPart::Any(_) => 1,
@@ -90,12 +90,12 @@ impl KeyAccess {
         }
     }
 
-    /// How many columns are compared by equality.
+    /// Returns how many columns are compared by equality.
     pub fn equal_columns(&self) -> usize {
         self.equal.iter().map(KeyPart::width).sum()
     }
 
-    /// Whether it is the whole primary key, each column equal to one value.
+    /// True if it is the whole primary key, each column equal to one value.
     pub fn is_whole_key(&self) -> bool {
         self.index.is_none() && self.point && self.equal.iter().all(|part| matches!(part, KeyPart::Equal(_)))
     }
@@ -111,11 +111,11 @@ pub(in crate::query) struct Choice {
     pub access: Access,
     /// Positions of conditions that hold for each row found.
     pub covered: BTreeSet<usize>,
-    /// Whether rows come in the order asked for.
+    /// True if rows come in the order asked for.
     pub ordered: bool,
     /// How much it finds, as far as is certain.
     pub rank: Rank,
-    /// What each column of the partition key is equal to, if the conditions say so of all.
+    /// The values that the columns of the partition key are equal to, if the conditions give one for each.
     pub pruning: Option<Vec<KeyPart>>,
 }
 
@@ -179,7 +179,7 @@ fn key_column(expr: &Expr, columns: &[usize]) -> Option<usize> {
     }
 }
 
-/// Whether values of type `value` can be looked up in a key of type `column` (see `fit` of the scan).
+/// True if values of type `value` can be looked up in a key of type `column` (see `fit` of the scan).
 fn compatible(column: Type, value: Type) -> bool {
     use Type::*;
     column == value
@@ -470,7 +470,7 @@ fn comparand(comparands: &[Comparand], column: usize, operator: Operator) -> Opt
     comparands.iter().find(|comparand| comparand.column == column && comparand.operator == operator)
 }
 
-/// What the columns of the partition key are equal to, if something is known of each.
+/// Returns the values that the columns of the partition key are equal to, if conditions give one or several for each.
 fn pruning(table: &Table, comparands: &[Comparand]) -> Option<Vec<KeyPart>> {
     let of_column = |column: &usize| {
         let with = |operator| comparand(comparands, *column, operator);
@@ -602,7 +602,7 @@ fn by_index(
     })
 }
 
-/// Which way the index must be passed for `order`, if its order serves; columns in `fixed` have one value.
+/// Returns which way the index must be passed for `order`, if its order serves; columns in `fixed` have one value.
 fn order_of(
     table: &Table,
     index: &Index,

@@ -200,7 +200,7 @@ impl Printer {
     }
 }
 
-/// Which partitions of a table are looked at, if it has them: those that their key leads to, or all.
+/// Returns which partitions of a table are looked at, if it has them: those that their key leads to, or all.
 fn partitions(table: &Table, by_key: bool) -> Option<String> {
     let partitioning = table.partitioning.as_ref()?;
     let names: Vec<&str> =

@@ -29,19 +29,19 @@ pub(in crate::query) struct Planned {
     pub layout: Vec<usize>,
     /// Slots that it needs from columns of other members (LATERAL).
     pub params: Vec<(usize, Expr)>,
-    /// Whether it returns its rows in the order that was asked for.
+    /// True if it returns its rows in the order that was asked for.
     pub ordered: bool,
     /// How few rows are certain.
     pub rank: Rank,
 }
 
-/// What is asked of FROM beside its conditions.
+/// Requests to FROM beside its conditions.
 pub(in crate::query) struct Wishes<'w> {
     /// The numbers of columns that are used above.
     pub needed: BTreeSet<usize>,
     /// The order wanted.
     pub order: &'w [SortKey],
-    /// Whether only a few rows are wanted.
+    /// True if only a few rows are wanted.
     pub limited: bool,
     /// The numbers of first columns of tables whose row keys are needed.
     pub keys: Vec<usize>,
@@ -181,7 +181,7 @@ impl Planner<'_> {
             ordered: false,
             rank: Rank::Point,
         });
-        // What is left refers to columns that no member has: those of LATERAL's surroundings.
+        // The conditions left refer to columns that no member has: those of LATERAL's surroundings.
         joined.params = outside;
         if !filter.is_empty() {
             let condition = place(Expr::and(filter), &joined.layout);
@@ -198,7 +198,7 @@ impl Planner<'_> {
         let mut best: Option<(usize, (bool, bool, Rank))> = None;
         for (position, member) in members.iter().enumerate() {
             self.environment.check_interrupt()?;
-            // Who needs values of a member that is still to come waits for it.
+            // A member that needs values of another one still to come waits for it.
             let waits = member.takes().into_iter().any(|column| {
                 members.iter().enumerate().any(|(other, m)| other != position && m.has(column))
             });
@@ -494,8 +494,8 @@ impl Planner<'_> {
     }
 }
 
-/// How a member is reached from what is known: by which rank of key, and whether by equality at all. Each condition
-/// comes with its columns.
+/// Returns how a member is reached from what is known: by which rank of key, and whether by equality at all. Each
+/// condition comes with its columns.
 fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTreeSet<usize>) -> (Rank, bool) {
     let usable: Vec<&(&Expr, BTreeSet<usize>)> = conditions
         .iter()

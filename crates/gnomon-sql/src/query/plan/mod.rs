@@ -86,13 +86,13 @@ pub struct TableScan {
     pub alias: String,
     /// The columns that it returns, as ascending positions in the table.
     pub columns: Vec<usize>,
-    /// Whether the row's key follows as one more column (bytea).
+    /// True if the row's key follows as one more column (bytea).
     pub with_key: bool,
     /// How the rows are found.
     pub access: Access,
     /// Of a table in partitions: what each column of the partition key is equal to, if that leaves some of them out.
     pub pruning: Option<Vec<KeyPart>>,
-    /// What they are then tested for.
+    /// The condition that they are then tested for.
     pub filter: Option<Expr>,
 }
 
@@ -104,7 +104,7 @@ pub struct VirtualScan {
     pub alias: String,
     /// The columns that it returns, as positions in the table.
     pub columns: Vec<usize>,
-    /// What rows are tested for.
+    /// The condition that rows are tested for.
     pub filter: Option<Expr>,
 }
 
@@ -119,7 +119,7 @@ impl std::fmt::Debug for VirtualScan {
 pub struct FunctionScan {
     /// The functions.
     pub functions: Vec<RowsFrom>,
-    /// Whether a row number follows (WITH ORDINALITY).
+    /// True if a row number follows (WITH ORDINALITY).
     pub ordinality: bool,
     /// The name that it goes by in the query.
     pub alias: String,
@@ -130,11 +130,11 @@ pub struct FunctionScan {
 pub enum RowsFrom {
     /// A set-returning function.
     Set {
-        /// Which.
+        /// The function.
         function: SetFunctionRef,
         /// Its arguments.
         args: Vec<Expr>,
-        /// How many columns it returns.
+        /// Number of columns that it returns.
         width: usize,
     },
     /// One row of one value.
@@ -142,7 +142,7 @@ pub enum RowsFrom {
 }
 
 impl RowsFrom {
-    /// How many columns it returns.
+    /// Returns how many columns it returns.
     pub fn width(&self) -> usize {
         match self {
             RowsFrom::Set { width, .. } => *width,
@@ -203,39 +203,39 @@ pub enum JoinKind {
 /// A join by trying pairs.
 #[derive(Debug)]
 pub struct NestedLoop {
-    /// Which rows it returns: inner or left if there are `params`.
+    /// The kind of join: inner or left if there are `params`.
     pub kind: JoinKind,
     /// The outer side.
     pub left: Plan,
     /// The inner side.
     pub right: Plan,
-    /// How many columns the left side has.
+    /// Number of columns of the left side.
     pub left_width: usize,
-    /// How many columns the right side has.
+    /// Number of columns of the right side.
     pub right_width: usize,
     /// Slots that the inner side needs, with their values in terms of the left row. Without any, it is run once and
     /// kept.
     pub params: Vec<(usize, Expr)>,
-    /// What pairs are tested for.
+    /// The condition that pairs are tested for.
     pub condition: Option<Expr>,
 }
 
 /// A join by a hash table.
 #[derive(Debug)]
 pub struct HashJoin {
-    /// Which rows it returns.
+    /// The kind of join.
     pub kind: JoinKind,
     /// The side that probes.
     pub left: Plan,
     /// The side that the table is built of.
     pub right: Plan,
-    /// How many columns the left side has.
+    /// Number of columns of the left side.
     pub left_width: usize,
-    /// How many columns the right side has.
+    /// Number of columns of the right side.
     pub right_width: usize,
-    /// What must be equal: an expression of the left row, one of the right row, both of one type.
+    /// The expressions that must be equal: one of the left row, one of the right row, both of one type.
     pub keys: Vec<(Expr, Expr)>,
-    /// What pairs are tested for beside.
+    /// The condition that pairs are tested for beside the keys.
     pub condition: Option<Expr>,
 }
 
@@ -244,9 +244,9 @@ pub struct HashJoin {
 pub struct SortKey {
     /// The expression.
     pub expr: Expr,
-    /// Whether it descends.
+    /// True if it descends.
     pub descending: bool,
-    /// Whether NULLs come first.
+    /// True if NULLs come first.
     pub nulls_first: bool,
 }
 
@@ -266,7 +266,7 @@ pub struct Sort {
 pub struct Limit {
     /// Where they come from.
     pub input: Plan,
-    /// How many (bigint; NULL for all).
+    /// Number of rows (bigint; NULL for all).
     pub limit: Option<Expr>,
     /// After how many (bigint).
     pub offset: Option<Expr>,
@@ -277,7 +277,7 @@ pub struct Limit {
 pub struct Aggregate {
     /// Where rows come from.
     pub input: Plan,
-    /// What makes a group. Without any, all rows are one, which is there even when they are none.
+    /// The expressions whose values make a group. Without any, all rows are one group, which exists even without rows.
     pub keys: Vec<Expr>,
     /// The aggregates.
     pub calls: Vec<AggregateCall>,
@@ -290,15 +290,15 @@ pub struct Aggregate {
 /// A call of an aggregate.
 #[derive(Clone, Debug)]
 pub struct AggregateCall {
-    /// Which.
+    /// The function.
     pub function: AggregateRef,
     /// Its arguments.
     pub args: Vec<Expr>,
-    /// Whether equal arguments count once.
+    /// True if equal arguments count once.
     pub distinct: bool,
     /// The order in which rows are fed to it.
     pub order_by: Vec<SortKey>,
-    /// Which rows are fed to it.
+    /// Condition on the rows that are fed to it.
     pub filter: Option<Expr>,
     /// The type of its value.
     pub ty: ColumnType,
@@ -307,19 +307,19 @@ pub struct AggregateCall {
 /// A call of a window function.
 #[derive(Clone, Debug)]
 pub struct WindowCall {
-    /// Which.
+    /// The function.
     pub function: WindowFunction,
     /// Its arguments.
     pub args: Vec<Expr>,
-    /// Which rows an aggregate is fed.
+    /// Condition on the rows that an aggregate is fed.
     pub filter: Option<Expr>,
     /// PARTITION BY.
     pub partition_by: Vec<Expr>,
     /// ORDER BY.
     pub order_by: Vec<SortKey>,
-    /// Whether the frame is the whole partition rather than from its start to the present row's peers.
+    /// True if the frame is the whole partition rather than from its start to the present row's peers.
     pub whole_partition: bool,
-    /// Whether the frame ends with the present row itself rather than with its last peer (ROWS).
+    /// True if the frame ends with the present row itself rather than with its last peer (ROWS).
     pub rows: bool,
     /// The type of its value.
     pub ty: ColumnType,
@@ -357,7 +357,7 @@ pub struct Window {
 pub struct Distinct {
     /// Where they come from.
     pub input: Plan,
-    /// What must differ: of equal rows the first is returned.
+    /// The expressions that rows must differ in: of equal rows the first is returned.
     pub keys: Vec<Expr>,
 }
 
@@ -381,7 +381,7 @@ pub struct LockRows {
     pub input: Plan,
     /// The tables whose rows are locked.
     pub tables: Vec<LockedTable>,
-    /// What a row is tested for again when it was found changed.
+    /// The condition that a row is tested for again when it was found changed.
     pub condition: Option<Expr>,
 }
 
@@ -392,17 +392,17 @@ pub struct LockedTable {
     pub table: Arc<Table>,
     /// The types of its columns.
     pub types: Vec<ColumnType>,
-    /// Which column of the input is the row's key.
+    /// The column of the input that is the row's key.
     pub key: usize,
     /// Columns of the input that come from the table: column of the input, column of the table.
     pub columns: Vec<(usize, usize)>,
-    /// How strongly.
+    /// The strength of the lock.
     pub lock: gnomon::RowLock,
-    /// What if the lock cannot be had at once.
+    /// Behaviour if the lock cannot be had at once.
     pub wait: LockWait,
 }
 
-/// What to do when a lock cannot be had at once.
+/// Behaviour if a lock cannot be had at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockWait {
     /// Wait.
@@ -466,7 +466,7 @@ impl Plan {
         }
     }
 
-    /// Whether running it locks rows.
+    /// True if running it locks rows.
     pub fn locks_rows(&self) -> bool {
         matches!(self, Plan::LockRows(_)) || self.inputs().into_iter().any(Plan::locks_rows)
     }

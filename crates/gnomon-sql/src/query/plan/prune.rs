@@ -193,7 +193,7 @@ fn prune_window(node: Window, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -
     Plan::Window(Arc::new(Window { input, calls }))
 }
 
-/// How many columns a plan returns, where the plan tells.
+/// Returns how many columns a plan returns, where the plan tells.
 fn width(plan: &Plan) -> Option<usize> {
     Some(match plan {
         Plan::Values(node) => node.rows.first()?.len(),

@@ -1,4 +1,4 @@
-//! What stands above FROM: groups, windows, sets, order, locks, DISTINCT, LIMIT, the select list.
+//! Plans of the parts above FROM: groups, windows, sets, order, locks, DISTINCT, LIMIT, the select list.
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -31,7 +31,7 @@ use crate::{
 
 /// Its name in the log.
 const NAME: &str = "sql";
-/// What a call does can change with each release, and with each change of these texts.
+/// The version of calls: their effects can change with each release, and with each change of these texts.
 const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 2");
 
 /// In place of the number of a setting: the schemas of the search path that exist.
@@ -58,7 +58,7 @@ pub(in crate::session) enum CallState {
     Done(Box<Logged>),
 }
 
-/// What the log keeps of a call.
+/// A call as the log keeps it.
 pub(in crate::session) struct Logged {
     params: Vec<u8>,
     catalog: u64,
@@ -84,7 +84,7 @@ impl CallState {
 }
 
 impl Logged {
-    /// Has the engine keep the call, if the catalog is still what it was.
+    /// Makes the engine keep the call, if the catalog is still what it was.
     pub(in crate::session) fn keep(&self, engine: &mut Transaction, catalog: u64) {
         if self.catalog == catalog {
             // A database that was opened without `procedures` keeps what was written.
@@ -146,8 +146,8 @@ impl Session {
     }
 }
 
-/// What an engine must be opened with ([`Options::procedures`](gnomon::Options::procedures)) for calls of SQL's
-/// procedures to be logged as calls, and for a log that has some to be replayed.
+/// Returns the procedures that an engine must be opened with ([`Options::procedures`](gnomon::Options::procedures)) for
+/// calls of SQL's procedures to be logged as calls, and for a log that has some to be replayed.
 pub fn procedures() -> Vec<gnomon::Procedure> {
     let replayer = || -> gnomon::Replayer {
         let mut replay = Replay::default();
@@ -191,7 +191,7 @@ impl Replay {
                 next_oid,
                 Arc::new(gnomon::env::SystemClock::new()),
             );
-            // What settings are in new sessions is not what they were in the one that called.
+            // Settings of new sessions may differ from those of the session that called.
             let session = Session::new(Arc::new(shared), SessionOptions::default(), &Catalog::default())?;
             self.session = Some((next_oid, session));
         }

@@ -29,7 +29,7 @@ use crate::{
     types::{ColumnType, Context, Datum, Row, Type, cast, cast::CastContext, format_type},
 };
 
-/// How deep calls may nest.
+/// Limit of the nesting of calls.
 const CALLS_MAX: usize = 32;
 
 /// A CALL, bound.
@@ -133,7 +133,7 @@ fn bind_arguments(
         arguments.push(match (given, &parameter.default) {
             (None, None) => return Ok(None),
             (Some(given), _) => match binder.argument(given, parameter.ty)? {
-                // What stands for an output has its type, and is not computed.
+                // An argument for an output has its type, and is not computed.
                 Some(argument) => parameter.is_input.then_some(argument),
                 None => return Ok(None),
             },
@@ -403,7 +403,7 @@ fn types_of(procedure: &Procedure) -> Vec<ColumnType> {
     procedure.parameters.iter().map(|parameter| parameter.ty).collect()
 }
 
-/// What a session keeps of procedures that it has called.
+/// The procedures that a session has called, compiled.
 pub(super) type AllCompiled = std::collections::HashMap<Oid, Arc<Compiled>>;
 
 #[cfg(test)]

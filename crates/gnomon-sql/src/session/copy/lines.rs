@@ -70,7 +70,7 @@ impl LineSearch {
     ) -> Result<Option<FoundLine>> {
         while let Some(&byte) = rest.get(self.scanned) {
             if self.quoted && byte == escape && escape != quote {
-                // What follows is no end of the quotes; if it is not here yet, this is looked at again.
+                // The next byte does not end the quotes; if it is not here yet, this is looked at again.
                 if rest.get(self.scanned + 1).is_none() {
                     return Ok(None);
                 }

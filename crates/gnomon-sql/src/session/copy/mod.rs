@@ -31,11 +31,11 @@ use crate::{
     types::{ColumnType, Context, Datum, Row, Type, binary, text},
 };
 
-/// What binary data begin with.
+/// The bytes that binary data begin with.
 const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-/// How many rows pass between two looks at the interrupt.
+/// Number of rows between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u64 = 256;
-/// How much of a value or a line stands in the context of an error, in bytes.
+/// Bytes of a value or a line that stand in the context of an error.
 const CONTEXT_BYTES_MAX: usize = 100;
 
 /// The table of a COPY FROM, bound.
@@ -43,7 +43,7 @@ struct Target {
     table: Arc<Table>,
     /// Its columns that the data have, in their order.
     positions: Vec<usize>,
-    /// What the other columns get.
+    /// The values of the other columns.
     defaults: Vec<(usize, Expr)>,
     checks: Arc<[BoundCheck]>,
     filter: Option<Expr>,
@@ -371,7 +371,7 @@ impl<'a> Out<'a> {
     }
 
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
-        // What comes before the first row; in binary form it goes with it, as PostgreSQL sends it.
+        // Sends the start before the first row; in binary form it goes with that row, as PostgreSQL sends it.
         if self.count == 0 && !self.writer.is_binary() {
             self.send()?;
         }

@@ -14,7 +14,7 @@ pub(super) enum DataFormat {
     Binary,
 }
 
-/// What to do with a first line of column names.
+/// Treatment of a first line of column names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     None,
@@ -32,7 +32,7 @@ pub(super) enum Columns {
 }
 
 impl Columns {
-    /// Which of `names` are meant; 42703 for one that is not among them.
+    /// Returns which of `names` are meant; 42703 for one that is not among them.
     pub(super) fn among(&self, names: &[String]) -> Result<Vec<bool>> {
         match self {
             Columns::All => Ok(vec![true; names.len()]),

@@ -127,7 +127,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// How many fields the present row has.
+    /// Returns how many fields the present row has.
     pub(super) fn width(&self) -> usize {
         self.fields.len()
     }
@@ -336,7 +336,7 @@ fn split_text(line: &[u8], options: &Options, values: &mut Vec<u8>, fields: &mut
     loop {
         let start = values.len();
         let raw = at;
-        // What is between escapes is copied in one go.
+        // Bytes between escapes are copied in one go.
         let mut plain = at;
         while let Some(&byte) = line.get(at) {
             if byte == options.delimiter {

@@ -73,7 +73,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What comes after the last row.
+    /// Writes the end mark that follows the last row, if the format has one.
     pub(super) fn finish(&mut self) {
         if self.options.format == DataFormat::Binary {
             self.buffer.extend_from_slice(&(-1i16).to_be_bytes());

@@ -38,7 +38,7 @@ fn cascades(behaviour: Option<DropBehavior>) -> bool {
     behaviour == Some(DropBehavior::Cascade)
 }
 
-/// Whether a stored expression names a column.
+/// True if a stored expression names a column.
 fn names_column(text: &str, column: &str) -> Result<bool> {
     let expr = parse_expression(text)?;
     Ok(visit_expressions(&expr, |expr| {

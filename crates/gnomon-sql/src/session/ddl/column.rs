@@ -459,7 +459,7 @@ impl Session {
     }
 }
 
-/// Whether a table has a constraint or index of this name.
+/// True if a table has a constraint or index of this name.
 pub(super) fn has_constraint(table: &Table, name: &str) -> bool {
     table.checks.iter().any(|check| check.name == name) || table.all_indexes().any(|index| index.name == name)
 }

@@ -255,7 +255,7 @@ impl Session {
                 self.change(|catalog| catalog.remove_procedure(oid))?;
             }
             for relation in relations {
-                // What went with a relation before it is gone already; indexes and owned sequences go with theirs.
+                // A relation that went with an earlier one is gone already; indexes and owned sequences go with theirs.
                 let present = |session: &Session, oid: Oid| session.view().relation_name(oid).is_some();
                 let oid = match &relation {
                     // They go with their tables, which are in the same schema.
@@ -411,7 +411,7 @@ fn quoted_name(sequence: &Sequence) -> String {
     format!("'{}.{}'", quote_ident(&sequence.schema), quote_ident(&sequence.name).replace('\'', "''"))
 }
 
-/// Whether a default draws from a sequence.
+/// True if a default draws from a sequence.
 fn mentions(default: &str, sequence: &Sequence) -> bool {
     default.contains(&quoted_name(sequence))
         || default.contains(&format!("'{}'", quote_ident(&sequence.name).replace('\'', "''")))

@@ -3,7 +3,7 @@
 //! DDL is transactional. The first such statement of a transaction locks the catalog's header, so that transactions
 //! with DDL run one after another; it works on a copy of the catalog, which only this transaction sees. The
 //! transaction's commit writes what changed and puts the copy in place of the committed one in the same moment
-//! (`Session::commit`). A table is locked before it is changed: [`TreeLock::Exclusive`] on its tree keeps everybody
+//! (`Session::commit`). A table is locked before it is changed: [`TreeLock::Exclusive`] on its tree keeps all others
 //! away, [`TreeLock::Shared`] (index builds) only writers. Statements that waited for such a lock find that the
 //! catalog changed, and are planned again. DDL that meets a relation in use gives the catalog back while it waits, and
 //! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
@@ -55,7 +55,7 @@ pub(super) const INDEX_COLUMNS_MAX: usize = 32;
 /// The catalog of a transaction that runs DDL.
 #[derive(Clone)]
 pub(super) struct Ddl {
-    /// The committed catalog that it began with; nobody else changes it meanwhile.
+    /// The committed catalog that it began with; no other transaction changes it meanwhile.
     pub(super) base: Arc<Catalog>,
     /// Its own.
     pub(super) now: Arc<Catalog>,
@@ -88,7 +88,7 @@ impl Lockable {
     }
 }
 
-/// What a row passes through when its table is written anew.
+/// The conversion of each row when its table is written anew.
 pub(super) type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>;
 
 /// A notice of something skipped.
@@ -155,9 +155,9 @@ impl Session {
         Name::of(name, &self.database)
     }
 
-    /// Locks a table against everybody (or, shared, against writers) and begins to see what they committed.
+    /// Locks a table against all others (or, shared, against writers) and begins to see what they committed.
     pub(super) fn lock_table(&mut self, table: &Table, lock: TreeLock) -> Result<()> {
-        // The one that stands for the table first, as everybody does; the others for who uses a partition by its name.
+        // First the tree that stands for the table, as all do; the others against uses of a partition by its name.
         self.lock_all(table.trees().map(Lockable::Tree).collect(), lock)?;
         Ok(self.engine()?.start_statement()?)
     }

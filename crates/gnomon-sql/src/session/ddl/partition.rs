@@ -27,7 +27,7 @@ use crate::{
 pub(super) const MODULUS_MAX: u16 = 1024;
 const INVALID_OBJECT_DEFINITION: SqlState = SqlState("42P17");
 
-/// What PARTITION BY says of a table whose columns are known.
+/// Returns the partitioning that PARTITION BY gives a table whose columns are known.
 pub(super) fn partitioning(table: &Table, by: &Expr) -> Result<Partitioning> {
     let Expr::Function(call) = by else {
         return Err(SqlError::unsupported(format!("PARTITION BY {by}")));

@@ -14,7 +14,7 @@ use crate::{
     types::{ColumnType, Type, column_type},
 };
 
-/// What a sequence is to be: the options given so far.
+/// The options of a sequence that were given so far.
 pub(super) struct SequenceSpec {
     ty: ColumnType,
     increment: i64,
@@ -56,7 +56,7 @@ impl SequenceSpec {
         }
     }
 
-    /// What a sequence is.
+    /// Returns the options that a sequence has.
     fn of(sequence: &Sequence) -> SequenceSpec {
         SequenceSpec {
             ty: sequence.ty,

@@ -7,8 +7,8 @@ use super::{
 use crate::Result;
 
 impl Session {
-    /// Changes what a setting is when a session of a role begins, or of any role. Without values, as if nobody had said;
-    /// without a name, that of all settings.
+    /// Changes the value of a setting in new sessions of a role, or of any role. Without values, removes it; without a
+    /// name, removes those of all settings.
     pub(super) fn setting_default(
         &mut self,
         what: &'static str,

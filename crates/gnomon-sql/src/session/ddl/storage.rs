@@ -31,13 +31,13 @@ const INDEX_PARAMETERS: [&str; 7] = [
     "autosummarize",
 ];
 
-/// What WITH (...) says of a table.
+/// Storage parameters of a table, given by WITH (...).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TableParameters {
     pub page_size: Option<PageSize>,
-    /// Whether every partition may read it.
+    /// True if every partition may read it.
     pub replicated: Option<bool>,
-    /// How many partitions it is made with.
+    /// Number of partitions that it is made with.
     pub partitions: Option<u16>,
 }
 
@@ -59,7 +59,7 @@ impl TableParameters {
     }
 }
 
-/// What it says of an index.
+/// Reads the storage parameters of an index. Returns its page size, if it is given.
 pub(super) fn page_size_of_index(options: &[Expr], notices: &mut Vec<Notice>) -> Result<Option<PageSize>> {
     let mut found = None;
     for option in options {

@@ -172,7 +172,7 @@ impl Session {
         Ok(found.iter().map(|view| view.oid).collect())
     }
 
-    /// What a name in the query of a view stands for: they are all qualified.
+    /// Returns the relation that a name in the query of a view stands for. These names are all qualified.
     fn relation_in_view(&self, name: &ObjectName) -> Option<Relation> {
         let name = Name::of(name, &self.database).ok()?;
         self.catalog().relation(name.schema.as_deref()?, &name.name)

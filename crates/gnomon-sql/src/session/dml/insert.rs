@@ -25,10 +25,10 @@ use crate::{
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
 
-/// What a key in a set takes in memory beside its bytes.
+/// Bytes of memory that a key in a set takes beside its own.
 const AFFECTED_BYTES: usize = 48;
 
-/// What a column of the new row is.
+/// The source of a value of the new row.
 #[derive(Clone, Debug)]
 enum Fill {
     /// A column of the source, of the column's type.
@@ -44,7 +44,7 @@ pub(in crate::session) struct InsertPlan {
     table: Arc<Table>,
     /// None for DEFAULT VALUES.
     source: Option<Plan>,
-    /// Whether the source reads the table that is inserted into.
+    /// True if the source reads the table that is inserted into.
     reads_target: bool,
     /// The types of the source's columns.
     source_types: Vec<ColumnType>,
@@ -68,7 +68,7 @@ struct Conflict {
 struct ConflictUpdate {
     assignments: Vec<(usize, Expr)>,
     condition: Option<Expr>,
-    /// Whether the existing row can be updated unseen.
+    /// The update that leaves the existing row unseen, or the reason why the row must be seen.
     unseen: Result<Arc<Unseen>, Seen>,
 }
 
@@ -201,7 +201,7 @@ impl InsertPlan {
         &self.table
     }
 
-    /// What EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
+    /// Returns the lines that EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
     pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = vec![format!("Insert on {}", self.table.name)];
         if let Some(source) = &self.source {
@@ -304,7 +304,7 @@ impl Run<'_> {
         let table = self.plan.table.clone();
         if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
             && let (Ok(unseen), true) = (&update.unseen, ctx.semantic_locks)
-            // There a missing row would be kept missing for others, too, who want to insert it.
+            // Serializable would keep a missing row missing also for other transactions that want to insert it.
             && ctx.txn.options().isolation != Isolation::Serializable
         {
             let key = table.place_of(&row)?.locate(columns_key(primary, &row));

@@ -72,7 +72,7 @@ impl Output for ToSink<'_> {
     }
 }
 
-/// What a column gets where no value is given for it.
+/// Returns the expression of a column's value where none is given for it.
 pub(super) fn default_of(column: &Column) -> Result<Option<ast::Expr>> {
     match (&column.default, &column.identity) {
         (Some(text), _) => parse_expression(text).map(Some),
@@ -121,7 +121,7 @@ fn target_column(table: &Table, name: &ObjectName) -> Result<usize> {
     }
 }
 
-/// Whether an expression is the word DEFAULT.
+/// True if an expression is the word DEFAULT.
 fn is_default(expr: &ast::Expr) -> bool {
     let ast::Expr::Identifier(ident) = expr else { return false };
     ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")

@@ -32,18 +32,18 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Unseen {
     widths: Vec<u8>,
-    /// What must hold of the row before.
+    /// Conditions on the row before the update.
     conditions: Vec<Bound>,
     changes: Vec<(usize, Becomes)>,
-    /// What must hold of the row afterwards, of columns that are added to.
+    /// Conditions on the row after the update, of columns that are added to.
     checks: Vec<Bound>,
     names: Vec<(String, &'static str)>,
 }
 
-/// What becomes of a column.
+/// The change of a column.
 #[derive(Clone, Debug)]
 enum Becomes {
-    /// So much is added, or subtracted.
+    /// The value of `by` is added, or subtracted.
     More { number: Number, subtracted: bool, by: Expr, precision: Option<u32> },
     /// It gets a value that is not NULL if it must not.
     Value { value: Expr, ty: ColumnType, not_null: bool },
@@ -58,7 +58,7 @@ struct Bound {
     value: Expr,
 }
 
-/// What came of an update.
+/// Outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Updated,
@@ -66,11 +66,11 @@ pub(super) enum Outcome {
     Absent,
     /// A condition is not met.
     NotMet,
-    /// Only who sees the row can tell: nothing is done.
+    /// The outcome depends on the row, which must be seen: nothing is done.
     ToBeSeen,
 }
 
-/// Why a statement must see its row.
+/// The reason why a statement must see its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen(pub(super) String);
 
@@ -172,7 +172,7 @@ impl Unseen {
         })
     }
 
-    /// What is known when it runs; none if that is nothing to count with.
+    /// Computes the engine's update from the values known when it runs; none if one of them cannot be counted with.
     fn update(&self, ctx: &mut ExecContext<'_>, row: &[Datum]) -> Result<Option<record::Update>> {
         let mut of_each = |all: &[Bound]| {
             let mut bounds: BTreeMap<usize, Condition> = BTreeMap::new();
@@ -242,7 +242,7 @@ impl Bound {
     }
 }
 
-/// What becomes of a column that an expression is assigned to.
+/// Returns the change of a column that an expression is assigned to, or why that needs the row.
 fn becomes(
     column: &Column,
     position: usize,
@@ -266,8 +266,8 @@ fn becomes(
     }
 }
 
-/// Whether it can be computed without the row, as often as one likes: columns from `width` on are those of a row that
-/// is known.
+/// True if it can be computed without the row, any number of times: columns from `width` on are those of a row that is
+/// known.
 fn is_known(expr: &Expr, width: usize) -> bool {
     !expr.has_subquery() && !expr.is_volatile() && expr.columns().iter().all(|column| *column >= width)
 }
@@ -276,7 +276,7 @@ fn is_integer(ty: Type) -> bool {
     matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
 }
 
-/// Whether it is a column, or the column in a wider type of integers.
+/// True if it is a column, or the column in a wider type of integers.
 fn is_column(expr: &Expr, column: usize) -> bool {
     match &expr.kind {
         ExprKind::Cast { arg, .. } => {
@@ -290,7 +290,7 @@ fn is_column(expr: &Expr, column: usize) -> bool {
     }
 }
 
-/// What is added to or (true) subtracted from a column by an expression that is assigned to it.
+/// Returns the operand that an assigned expression adds to its column, or (true) subtracts from it.
 fn addition<'e>(expr: &'e Expr, position: usize, column: &Column) -> Option<(bool, &'e Expr)> {
     let numeric = column.ty.ty == Type::Numeric;
     let suits = |ty: Type| if numeric { ty == Type::Numeric } else { is_integer(ty) };

@@ -23,7 +23,7 @@ pub(in crate::session) struct UpdatePlan {
     table: Arc<Table>,
     targets: Arc<TargetScan>,
     assignments: Vec<(usize, Expr)>,
-    /// Whether an assignment reads the table, so that all are computed before the first is made.
+    /// True if an assignment reads the table, so that all are computed before the first is made.
     reads_target: bool,
     checks: Arc<[BoundCheck]>,
     unseen: Result<Arc<Unseen>, Seen>,
@@ -182,7 +182,7 @@ impl UpdatePlan {
         &self.table
     }
 
-    /// What EXPLAIN prints; with how its row is locked, if there is a choice.
+    /// Returns the lines that EXPLAIN prints; with how its row is locked, if there is a choice.
     pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = explain("Update", &self.table, &self.targets);
         lines.push(explain_lock(&self.unseen, semantic_locks));
@@ -242,7 +242,7 @@ impl UpdatePlan {
                 }
             };
             count += 1;
-            // What reads the table itself must not see what is written: all rows are computed first.
+            // An update that reads the table itself must not see its own writes: all rows are computed first.
             if self.reads_target {
                 let returned = returned.as_ref().map_or(0, |row| row_bytes(row));
                 ctx.reserve(target.key.len() + row_bytes(&target.row) + row_bytes(&new) + returned)?;
@@ -294,7 +294,7 @@ impl DeletePlan {
         &self.table
     }
 
-    /// What EXPLAIN prints.
+    /// Returns the lines that EXPLAIN prints.
     pub(in crate::session) fn explain(&self) -> Vec<String> {
         explain("Delete", &self.table, &self.targets)
     }
@@ -347,7 +347,7 @@ fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
     lines
 }
 
-/// How rows are locked, and why, for EXPLAIN.
+/// Returns how rows are locked, and why, for EXPLAIN.
 pub(super) fn explain_lock(unseen: &Result<Arc<Unseen>, Seen>, semantic_locks: bool) -> String {
     match unseen {
         _ if !semantic_locks => "  Row Lock: exclusive (gnomon.semantic_locks is off)".into(),

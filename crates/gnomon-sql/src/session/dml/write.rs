@@ -21,7 +21,7 @@ use crate::{
     types::{ColumnType, Context, Datum, Row, keys, rows, text},
 };
 
-/// How many characters of a value stand in the detail of an error.
+/// Number of characters of a value that stand in the detail of an error.
 const DETAIL_CHARS_MAX: usize = 64;
 
 /// A CHECK constraint, bound to the table's row.
@@ -340,7 +340,7 @@ pub(in crate::session) fn entry_key(index: &Index, row: &[Datum], key: &[u8]) ->
     entry
 }
 
-/// Whether a row has a NULL in the columns of an index.
+/// True if a row has a NULL in the columns of an index.
 pub(in crate::session) fn has_null(index: &Index, row: &[Datum]) -> bool {
     index.columns.iter().any(|&column| row.get(column).is_none_or(Datum::is_null))
 }

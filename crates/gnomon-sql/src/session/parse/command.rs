@@ -1,10 +1,10 @@
-//! What statements ask for, apart from those that keep the parser crate's form.
+//! Commands: the forms of statements, apart from those that keep the parser crate's form.
 
 use sqlparser::ast::{self, Expr, Ident, ObjectName, Query, Statement};
 
 use super::Parsed;
 
-/// What a statement asks for.
+/// The command of a statement.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// A query, DML or DDL statement; of INSERT, its OVERRIDING clause.
@@ -37,10 +37,10 @@ pub(crate) enum Command {
     Reset(Option<String>),
     /// SET ROLE or SET SESSION AUTHORIZATION; none is the session's own user.
     SetRole(Option<String>),
-    /// ALTER ROLE or ALTER DATABASE with SET or RESET: what a setting is in new sessions of a role, or of all; without
-    /// values as if nobody had said, and without a name that of all settings.
+    /// ALTER ROLE or ALTER DATABASE with SET or RESET: the value of a setting in new sessions of a role, or of all;
+    /// without values it is removed, and without a name those of all settings are.
     SettingDefault {
-        /// Which of the two.
+        /// The name of the one of the two that it is.
         what: &'static str,
         role: Option<String>,
         name: Option<String>,
@@ -144,7 +144,7 @@ pub(crate) enum Mode {
     Deferrable(bool),
 }
 
-/// What DISCARD discards.
+/// The objects that DISCARD discards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PostgreSQL's own words")]
 pub(crate) enum Discard {
@@ -189,11 +189,11 @@ pub(crate) enum SequenceOption {
 /// A COPY statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    /// What is copied.
+    /// The table or query that is copied.
     pub relation: CopyRelation,
     /// TO rather than FROM.
     pub to: bool,
-    /// Whether the other end is STDIN or STDOUT rather than a file or program.
+    /// True if the other end is STDIN or STDOUT rather than a file or program.
     pub standard: bool,
     /// The options, by lower-case name; a value is absent for bare words.
     pub options: Vec<(String, CopyValue)>,
@@ -201,7 +201,7 @@ pub(crate) struct Copy {
     pub filter: Option<Expr>,
 }
 
-/// What COPY copies.
+/// The table or query of a COPY.
 #[derive(Clone, Debug)]
 pub(crate) enum CopyRelation {
     /// A table, with a list of columns if one was given.

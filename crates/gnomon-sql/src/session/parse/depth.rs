@@ -52,12 +52,12 @@ enum Strength {
 
 const STRENGTHS: usize = Strength::Tightest as usize + 1;
 
-/// What is within a pair of brackets, or the whole statement.
+/// The contents of a pair of brackets, or the whole statement.
 #[derive(Default)]
 struct Level {
-    /// Whether CASE opened it, which END closes.
+    /// True if CASE opened it, which END closes.
     is_case: bool,
-    /// Whether commas separate members of FROM, which are joined one by one.
+    /// True if commas separate members of FROM, which are joined one by one.
     in_from: bool,
     /// Joins, INTERSECT and EXCEPT, in levels.
     chained: usize,
@@ -116,7 +116,7 @@ impl Level {
     }
 }
 
-/// How deep recursion over these tokens goes, in levels; none if it is too deep.
+/// Returns how deep recursion over these tokens goes, in levels; none if it is too deep.
 pub(super) fn nesting(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut levels = vec![Level::default()];
     let close = |levels: &mut Vec<Level>| {
@@ -201,7 +201,7 @@ pub(super) fn nesting(tokens: &[TokenWithSpan]) -> Option<usize> {
     (levels <= NESTING_MAX && links <= LINKS_MAX && flat_links <= FLAT_LINKS_MAX).then_some(nesting)
 }
 
-/// What begins a part of a statement with expressions of its own.
+/// Keywords that begin a part of a statement with expressions of its own.
 const BEGINS_CLAUSE: [Keyword; 15] = [
     Keyword::WHEN,
     Keyword::THEN,
@@ -220,7 +220,7 @@ const BEGINS_CLAUSE: [Keyword; 15] = [
     Keyword::CHECK,
 ];
 
-/// What an operand follows, other than those that begin a clause.
+/// Keywords that an operand follows, other than those that begin a clause.
 const BEFORE_OPERAND: [Keyword; 9] = [
     Keyword::AND,
     Keyword::OR,
@@ -237,7 +237,7 @@ fn is_keyword(token: &Token, keywords: &[Keyword]) -> bool {
     matches!(token, Token::Word(word) if keywords.contains(&word.keyword))
 }
 
-/// Whether an operand can end with this token, so that an operator after it stands between two.
+/// True if an operand can end with this token, so that an operator after it stands between two.
 fn ends_operand(token: &Token) -> bool {
     match token {
         Token::Word(_) => !is_keyword(token, &BEGINS_CLAUSE) && !is_keyword(token, &BEFORE_OPERAND),

@@ -67,11 +67,11 @@ const TREES_MAX: usize = 100;
 /// A statement of a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed {
-    /// What it asks for.
+    /// Its command.
     pub command: Command,
     /// How deep it nests; see [`on_fit_stack`].
     pub nesting: usize,
-    /// How many tokens its text has.
+    /// Number of tokens of its text.
     pub tokens: usize,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn parse(sql: &str, watch: &mut dyn FnMut(usize) -> Result<()>) -> Re
     Ok(statements)
 }
 
-/// How deep the parser crate may recurse for a statement of this nesting.
+/// Returns how deep the parser crate may recurse for a statement of this nesting.
 fn recursion_limit(nesting: usize) -> usize {
     nesting * 8 + 100
 }

@@ -77,7 +77,7 @@ fn is(token: &TokenWithSpan, word: &str) -> bool {
 }
 
 impl Reader<'_, '_, '_> {
-    /// Whether it is CREATE [OR REPLACE] PROCEDURE.
+    /// True if it is CREATE [OR REPLACE] PROCEDURE.
     pub(super) fn creates_procedure(&self) -> bool {
         let at = if self.peek_nth_word(1).as_deref() == Some("or") { 3 } else { 1 };
         self.peek_nth_word(at).as_deref() == Some("procedure")
@@ -118,7 +118,7 @@ impl Reader<'_, '_, '_> {
                     body = Some(self.atomic_body()?);
                     is_atomic = true;
                 }
-                // Whoever calls it has the rights of whoever made it: there is one owner of everything.
+                // Caller and definer have the same rights: there is one owner of everything.
                 "security" | "external" if !has_rights => {
                     let _ = self.word("external");
                     if !self.word("security") || !self.word("invoker") && !self.word("definer") {

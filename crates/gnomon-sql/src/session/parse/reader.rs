@@ -22,7 +22,7 @@ pub(super) struct Reader<'p, 'd, 's> {
     pub(super) parser: &'p mut Parser<'d>,
     pub(super) sql: &'s str,
     pub(super) overriding: Option<Overriding>,
-    /// How many tokens the statement has.
+    /// Number of tokens of the statement.
     pub(super) tokens: usize,
 }
 
@@ -431,7 +431,7 @@ impl<'d> Reader<'_, 'd, '_> {
             if self.word("binary") {
                 return Ok(self.unsupported("a BINARY cursor"));
             } else if self.words(&["no", "scroll"]) || self.word("insensitive") || self.word("asensitive") {
-                // What cursors here are anyway.
+                // Cursors here are so anyway.
             } else if self.word("scroll") {
                 return Ok(self.unsupported("a SCROLL cursor"));
             } else {
@@ -513,7 +513,7 @@ impl<'d> Reader<'_, 'd, '_> {
         }
     }
 
-    /// Whether what follows PREPARE and a word is what follows the name of a prepared statement.
+    /// True if the text after PREPARE and a word is one that follows the name of a prepared statement.
     fn is_name_of_statement(&self) -> bool {
         self.peek_nth_word(2).as_deref() == Some("as")
             || self.parser.peek_nth_token_ref(2).token == Token::LParen
@@ -532,7 +532,7 @@ impl<'d> Reader<'_, 'd, '_> {
         }
     }
 
-    /// What may follow COMMIT and ROLLBACK; whether AND CHAIN.
+    /// Reads the words that may follow COMMIT and ROLLBACK. Returns true for AND CHAIN.
     fn end_of_block(&mut self) -> Result<bool> {
         let _ = self.word("work") || self.word("transaction");
         if self.word("and") {

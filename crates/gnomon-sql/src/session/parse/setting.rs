@@ -54,7 +54,7 @@ impl Reader<'_, '_, '_> {
         Ok(None)
     }
 
-    /// What follows SET: a setting, and its values; none if it is DEFAULT.
+    /// Reads the rest of SET: a setting, and its values; none if it is DEFAULT.
     fn assignment(&mut self) -> Result<(String, Option<Vec<String>>)> {
         let (name, assigned) = if self.words(&["time", "zone"]) {
             ("timezone".to_owned(), true)

@@ -22,7 +22,7 @@ fn keyword(token: Option<&TokenWithSpan>) -> Keyword {
     }
 }
 
-/// Whether it is this word, unquoted.
+/// True if it is this word, unquoted.
 fn is(token: &TokenWithSpan, expected: &str) -> bool {
     matches!(&token.token, Token::Word(word)
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))

@@ -1,6 +1,6 @@
 //! Statements that PostgreSQL has and this does not: they are told from what is no SQL at all.
 
-/// How many words of a statement are looked at.
+/// Number of words of a statement that are looked at.
 pub(super) const WORDS_MAX: usize = 64;
 
 /// Statements by their first word.
@@ -9,7 +9,7 @@ const VERBS: [&str; 15] = [
     "reindex", "revoke", "security", "unlisten", "release",
 ];
 
-/// What CREATE, ALTER and DROP do not know. Some kinds have two words.
+/// Kinds of objects that CREATE, ALTER and DROP do not know. Some have two words.
 const KINDS: [&str; 36] = [
     "access method",
     "aggregate",
@@ -62,7 +62,7 @@ const TABLE_ACTIONS: [&str; 9] = [
     "set unlogged",
 ];
 
-/// What to do instead, by the beginning of the statement's name.
+/// Advice on what to do instead, by the beginning of the statement's name.
 const HINTS: [(&str, &str); 11] = [
     ("REINDEX", "An index is never in need of it; DROP INDEX and CREATE INDEX make one anew."),
     ("CLUSTER", "Rows stand in the order of the primary key."),
@@ -106,7 +106,7 @@ pub(super) fn statement(verb: &str, words: impl FnOnce() -> Vec<String>) -> Opti
     KINDS.iter().find(begins).map(|kind| format!("{verb} {kind}").to_uppercase())
 }
 
-/// What to do instead of a statement that is not carried out.
+/// Returns advice on what to do instead of a statement that is not carried out.
 pub(crate) fn hint(what: &str) -> Option<&'static str> {
     HINTS.iter().find(|(beginning, _)| what.starts_with(beginning)).map(|(_, hint)| *hint)
 }

@@ -39,7 +39,7 @@ impl Session {
         let plan = self.plan(statement, None, types)?;
         plan.refuse_missing(values)?;
         let plan = self.begin_plan(plan, &mut |session| session.plan(statement, None, types))?;
-        // What it shows is as of now, whenever it is fetched.
+        // It shows the rows as of now, whenever it is fetched.
         self.engine()?.fix_snapshot()?;
         let running = self.start_plan(&plan, values)?;
         let planned = Body::Plan { statement: None, plan, running: Some(running) };

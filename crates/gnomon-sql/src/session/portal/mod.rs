@@ -50,13 +50,13 @@ pub(super) struct Portal {
     hold: bool,
     /// True if the transaction that made it has committed.
     committed: bool,
-    /// How many rows it returned.
+    /// Number of rows that it returned.
     returned: u64,
     /// The formats in which a client wants the columns of its rows.
     formats: Arc<[Format]>,
     /// The memory that it takes without its rows.
     memory: Held,
-    /// How many portals the session opened before it.
+    /// Number of portals that the session opened before it.
     number: u64,
 }
 
@@ -230,7 +230,7 @@ impl Session {
         Ok(())
     }
 
-    /// How a portal that was not run yet was bound, if it is of a planned statement.
+    /// Returns how a portal that was not run yet was bound, if it is of a planned statement.
     fn fresh(&self, name: &str) -> Option<Bound> {
         let portal = self.portals.get(name)?;
         match &portal.body {
@@ -489,12 +489,12 @@ impl Session {
         Ok(())
     }
 
-    /// How many prepared statements there are.
+    /// Returns how many prepared statements there are.
     pub fn statement_count(&self) -> usize {
         self.statements.len()
     }
 
-    /// How many portals there are.
+    /// Returns how many portals there are.
     pub fn portal_count(&self) -> usize {
         self.portals.len()
     }

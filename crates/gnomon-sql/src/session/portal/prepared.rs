@@ -99,7 +99,7 @@ impl Session {
             ));
         }
         let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
-        // What stays of it is counted by itself.
+        // The part of it that stays is counted by itself.
         drop(memory);
         let parsed = statements.pop().map(|one| one.into_parsed(sql)).transpose()?;
         self.add_statement(name, parsed, declared, Some(sql)).map_err(|error| parse::locate(error, sql))

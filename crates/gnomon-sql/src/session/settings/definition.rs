@@ -2,7 +2,7 @@
 
 use crate::{catalog::system::SERVER_VERSION, types::datetime::IntervalStyle};
 
-/// What values a setting takes.
+/// The values that a setting takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Bool,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Fixed,
 }
 
-/// What an integer counts.
+/// The unit of an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     None,
@@ -40,7 +40,7 @@ pub(super) struct Definition {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) default: &'static str,
-    /// Whether clients are told of changes.
+    /// True if clients are told of changes.
     pub(super) reported: bool,
     pub(super) description: &'static str,
 }

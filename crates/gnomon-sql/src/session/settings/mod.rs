@@ -55,30 +55,30 @@ impl Values {
     }
 }
 
-/// What a setting of the client's own takes beside its name and value, in bytes.
+/// Bytes of memory that a setting of the client's own takes beside its name and value.
 const CUSTOM_BYTES: usize = 256;
 /// Values of other settings that are no longer are not counted.
 const SHORT_VALUE_BYTES: usize = 256;
-/// How many times the text of a value is kept, in one form or another.
+/// Number of times that the text of a value is kept, in one form or another.
 const VALUE_COPIES: usize = 3;
 
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     user: Arc<str>,
-    /// Where the memory of values is counted, once there is an account.
+    /// The account of the memory of values, once there is one.
     account: Option<Arc<Account>>,
-    /// What RESET goes back to: the defaults, and what the client gave when it connected.
+    /// Values that RESET goes back to: the defaults, and those that the client gave when it connected.
     initial: Arc<Values>,
-    /// What holds beyond the transaction.
+    /// Values that hold beyond the transaction.
     session: Arc<Values>,
-    /// What holds now.
+    /// Values that hold now.
     current: Arc<Values>,
-    /// What held when the transaction began, if it changed anything since.
+    /// Values that held when the transaction began, if it changed any since.
     before: Option<Arc<Values>>,
 }
 
-/// What held at a savepoint.
+/// Values that held at a savepoint.
 pub(crate) struct Saved {
     session: Arc<Values>,
     current: Arc<Values>,
@@ -104,7 +104,8 @@ pub(crate) enum Progress {
     Queried,
 }
 
-/// What results of statements can depend on, beside the search path. The log keeps their places: more can follow.
+/// Settings that results of statements can depend on, beside the search path. The log keeps their places: more can
+/// follow.
 const OF_RESULTS: [usize; 5] = [
     Id::TimeZone as usize,
     Id::DateStyle as usize,
@@ -176,7 +177,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Tells what a setting says that nobody can set. Before anything else is set.
+    /// Gives a value to a setting that clients cannot set. To be called before anything else is set.
     pub(crate) fn set_fixed(&mut self, name: &str, value: &str) -> Result<()> {
         let id = find(name).ok_or_else(|| unknown(name))?;
         Arc::make_mut(&mut self.initial).texts[id] = value.into();
@@ -466,8 +467,8 @@ impl Settings {
         Ok(())
     }
 
-    /// What a transaction is does not change once it has read or written something; only that it will write no more
-    /// can be promised at any time.
+    /// Refuses to change characteristics of a transaction that has read or written something; only that it will write
+    /// no more can be promised at any time.
     fn refuse_too_late(&self, id: usize, text: &str) -> Result<()> {
         let now = &*self.current.texts[id];
         let what = if id == Id::transaction_isolation as usize && now != text {
@@ -496,7 +497,7 @@ impl Settings {
         }
     }
 
-    /// What holds now, for a savepoint.
+    /// Returns the values that hold now, for a savepoint.
     pub(crate) fn save(&self) -> Saved {
         Saved { session: self.session.clone(), current: self.current.clone() }
     }
@@ -517,7 +518,7 @@ impl Settings {
         &self.user
     }
 
-    /// How long the session may be idle, within a transaction or outside of one.
+    /// Returns how long the session may be idle, within a transaction or outside of one.
     pub(crate) fn idle_timeout(&self, in_transaction: bool) -> Option<Duration> {
         let id = match in_transaction {
             true => Id::idle_in_transaction_session_timeout,
@@ -529,7 +530,7 @@ impl Settings {
         }
     }
 
-    /// Why a value that was just given to a setting has no effect; none if it has one, or is the default.
+    /// Returns why a value that was just given to a setting has no effect; none if it has one, or is the default.
     pub(crate) fn lack_of_effect(&self, name: &str) -> Option<(&'static str, &'static str)> {
         let id = find(name)?;
         let definition = &DEFINITIONS[id];
@@ -537,39 +538,39 @@ impl Settings {
         (*self.current.texts[id] != *definition.default).then_some((definition.name, reason))
     }
 
-    /// Whether updates that commute share locks.
+    /// True if updates that commute share locks.
     pub(crate) fn semantic_locks(&self) -> bool {
         &*self.current.texts[Id::gnomon_semantic_locks as usize] == "on"
     }
 
-    /// How many commits the snapshots of new transactions may have missed of what they read.
+    /// Returns how many commits the snapshots of new transactions may have missed of what they read.
     pub(crate) fn missed_max(&self) -> Option<u32> {
         self.current.texts[Id::gnomon_k as usize].parse().ok()
     }
 
-    /// How often a member of a cluster runs a statement again.
+    /// Returns how often a member of a cluster runs a statement again.
     pub(crate) fn retries(&self) -> u32 {
         self.current.texts[Id::gnomon_retries as usize].parse().unwrap_or(0)
     }
 
-    /// How old snapshots may be.
+    /// Returns how old snapshots may be.
     pub(crate) fn age_max(&self) -> Option<Duration> {
         self.current.texts[Id::gnomon_max_staleness as usize].parse().ok().map(Duration::from_millis)
     }
 
-    /// How long a statement may take.
+    /// Returns how long a statement may take.
     pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.current.statement_timeout
     }
-    /// How long it may wait for one lock.
+    /// Returns how long it may wait for one lock.
     pub(crate) fn lock_timeout(&self) -> Option<Duration> {
         self.current.lock_timeout
     }
-    /// How long it waits for a lock before it looks for a deadlock.
+    /// Returns how long it waits for a lock before it looks for a deadlock.
     pub(crate) fn deadlock_timeout(&self) -> Duration {
         self.current.deadlock_timeout
     }
-    /// Whether a commit is durable before it is acknowledged.
+    /// True if a commit is durable before it is acknowledged.
     pub(crate) fn synchronous_commit(&self) -> bool {
         &*self.current.texts[Id::synchronous_commit as usize] != "off"
     }
@@ -577,7 +578,7 @@ impl Settings {
     pub(crate) fn default_isolation(&self) -> Arc<str> {
         self.current.texts[Id::default_transaction_isolation as usize].clone()
     }
-    /// Whether new transactions are read-only.
+    /// True if new transactions are read-only.
     pub(crate) fn default_read_only(&self) -> bool {
         &*self.current.texts[Id::default_transaction_read_only as usize] == "on"
     }
@@ -585,7 +586,7 @@ impl Settings {
     pub(crate) fn isolation(&self) -> &str {
         &self.current.texts[Id::transaction_isolation as usize]
     }
-    /// Whether the present transaction is read-only.
+    /// True if the present transaction is read-only.
     pub(crate) fn read_only(&self) -> bool {
         &*self.current.texts[Id::transaction_read_only as usize] == "on"
     }
@@ -620,11 +621,11 @@ impl Settings {
     pub(crate) fn interval_style(&self) -> IntervalStyle {
         self.current.interval_style
     }
-    /// How many digits floating-point numbers show.
+    /// Returns how many digits floating-point numbers show.
     pub(crate) fn extra_float_digits(&self) -> i32 {
         self.current.extra_float_digits
     }
-    /// Whether client_min_messages lets notices through, or warnings.
+    /// True if client_min_messages lets notices through, or, with `warning`, warnings.
     pub(crate) fn sends_notices(&self, warning: bool) -> bool {
         match &*self.current.texts[Id::client_min_messages as usize] {
             "error" | "fatal" | "panic" => false,

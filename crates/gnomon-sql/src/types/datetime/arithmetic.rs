@@ -13,7 +13,7 @@ fn interval_out_of_range() -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range")
 }
 
-/// Whether a timestamp is one of the infinities.
+/// True if a timestamp is one of the infinities.
 pub fn is_infinite(timestamp: i64) -> bool {
     timestamp == i64::MIN || timestamp == i64::MAX
 }

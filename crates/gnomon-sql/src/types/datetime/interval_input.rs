@@ -478,7 +478,7 @@ impl IsoReader<'_> {
         let value: f64 = text.parse().map_err(|_| Misfit::Format)?;
         let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
         let is_zero = value == 0.0 && !mantissa.contains(|c| matches!(c, '1'..='9'));
-        // What a double cannot hold, strtod refuses.
+        // strtod refuses values that a double cannot hold.
         if !(value.is_normal() || is_zero) {
             return Err(Misfit::Format);
         }

@@ -135,7 +135,7 @@ pub fn days_from_civil(year: i32, month: i32, day: i32) -> i64 {
     era * 146_097 + day_of_era - 730_425
 }
 
-/// Whether the year has a February 29.
+/// True if the year has a February 29.
 pub fn is_leap(year: i32) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
@@ -149,12 +149,12 @@ pub fn month_days(year: i32, month: i32) -> i32 {
     }
 }
 
-/// Whether it is a finite timestamp in range.
+/// True if it is a finite timestamp in range.
 pub fn is_timestamp(timestamp: i64) -> bool {
     (TIMESTAMP_MIN..TIMESTAMP_END).contains(&timestamp)
 }
 
-/// Whether it is a finite date in range.
+/// True if it is a finite date in range.
 pub fn is_date(days: i64) -> bool {
     (i64::from(DATE_MIN)..=i64::from(DATE_MAX)).contains(&days)
 }

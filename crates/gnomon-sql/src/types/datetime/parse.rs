@@ -274,7 +274,7 @@ fn is_known_word(word: &str) -> bool {
         || is_weekday(word)
 }
 
-/// What is known so far.
+/// The fields that are known so far.
 #[derive(Default)]
 struct Decoder {
     year: Option<i32>,

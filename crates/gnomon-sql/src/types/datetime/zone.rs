@@ -163,7 +163,7 @@ impl Zone {
         }
     }
 
-    /// Whether daylight saving time holds at an instant.
+    /// True if daylight saving time holds at an instant.
     pub fn is_summer_at(&self, timestamptz: i64) -> bool {
         match &self.0 {
             Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).dst().is_dst(),
@@ -305,7 +305,7 @@ pub(super) fn offset_magnitude(text: &str) -> Option<i32> {
     (hours <= 15 && minutes < 60 && seconds < 60).then_some(hours * 3_600 + minutes * 60 + seconds)
 }
 
-/// Whether a day has so many microseconds: 24:00 and the leap second 23:59:60 included.
+/// True if a day has so many microseconds: 24:00 and the leap second 23:59:60 included.
 pub(super) fn is_time_of_day(micros: i64) -> bool {
     (0..=DAY).contains(&micros)
 }
