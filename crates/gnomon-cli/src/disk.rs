@@ -36,7 +36,7 @@ Examples:
 struct List {
     /// The database's directory; any of them.
     ///
-    /// It is read, never written. Nobody may have it open who writes, such as a server.
+    /// It is read, never written. No process that writes, such as a server, may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Print one JSON object.
@@ -57,7 +57,7 @@ Examples:
 struct Add {
     /// The database's directory; any of them.
     ///
-    /// Nobody else may have it open.
+    /// No other process may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// A directory on the disk to be added.

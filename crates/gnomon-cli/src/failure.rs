@@ -1,4 +1,4 @@
-//! What goes wrong, as one line for whoever ran the program; and opening databases with such lines.
+//! Failures of the program, as one line for its user; and opening databases with such lines.
 
 use std::{fmt, path::Path};
 
@@ -14,7 +14,7 @@ impl Failure {
         Failure(format!("{what}: {why}"))
     }
 
-    /// What the engine says of the database in a directory, with what to do where the error itself does not tell.
+    /// The failure for an error of the database in a directory, with what to do where the error itself does not tell.
     pub fn of_engine(directory: &Path, error: &Error) -> Failure {
         let directory = directory.display();
         let message = match error {

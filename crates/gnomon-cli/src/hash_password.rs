@@ -16,8 +16,9 @@ const STOPPED: i32 = 130;
 
 /// Makes a line for the users file of `gnomon serve --users-file`: NAME:SCRAM-SHA-256$... .
 ///
-/// The password is the first line of standard input; at a terminal it is asked for, and not shown. What is printed lets
-/// the server check the password, but nobody log in or learn it; PostgreSQL keeps the same in pg_authid.
+/// The password is the first line of standard input; at a terminal it is asked for, and not shown. The printed line
+/// lets the server check the password; a reader of it can neither log in nor learn the password. PostgreSQL keeps the
+/// same in pg_authid.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::{Failure, storage::options};
 
 /// Shows sizes, commits and trees, with the tables and indexes of SQL that they hold. Reads everything that a
-/// database has; changes nothing and needs no right to write. Nobody may have it open who writes.
+/// database has; changes nothing and needs no right to write. No process that writes may have it open.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
 pub struct Inspect {
     /// The database's directory.
     ///
-    /// It is read, never written. Nobody may have it open who writes, such as a server.
+    /// It is read, never written. No process that writes, such as a server, may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Print one JSON object.
@@ -73,7 +73,7 @@ fn read_catalog(directory: &Path) -> Result<Option<Catalog>, Failure> {
     }
 }
 
-/// What SQL keeps in each tree.
+/// Returns the name of what SQL keeps in each tree.
 fn names(catalog: &Catalog) -> BTreeMap<TreeId, String> {
     let mut names = BTreeMap::from([
         (CATALOG_TREE, "the catalog".to_owned()),

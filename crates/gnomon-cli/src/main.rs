@@ -1,7 +1,7 @@
 //! The program `gnomon`: a database that is served, asked, measured, inspected, verified and backed up.
 //!
 //! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
-//! that make no sense; SIGPIPE when nobody reads the results any more. Results go to standard output, everything else
+//! that make no sense; SIGPIPE when the reader of the results is gone. Results go to standard output, everything else
 //! to standard error.
 
 mod allocator;
@@ -76,7 +76,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // Clients matter to a server, not who reads its messages.
+    // A server works for its clients: it goes on when the reader of its messages is gone.
     let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };
     if let Err(error) = pipe.and_then(|()| signals::survive_long_files()) {
         eprintln!("gnomon: cannot listen to signals: {error}");

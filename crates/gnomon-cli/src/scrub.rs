@@ -21,7 +21,7 @@ Examples:
 pub struct Scrub {
     /// The database's directory; any of them.
     ///
-    /// Nobody else may have it open.
+    /// No other process may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Open a mirrored database although a disk is missing, which is then not used again.

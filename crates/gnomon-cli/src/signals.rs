@@ -1,7 +1,6 @@
 //! Ctrl-C, SIGTERM and the end of the terminal: the first one asks, the second one ends the program at once (which a
-//! database survives).
-//! SIGPIPE: nobody reads what is printed, which ends the program silently. SIGXFSZ: a file may not become longer, which
-//! whoever writes it is told.
+//! database survives). SIGPIPE: the reader of the output is gone, which ends the program silently. SIGXFSZ: a file
+//! may not become longer, which the write that tried it reports as an error.
 
 use std::io;
 
@@ -27,15 +26,16 @@ pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the program end at once when it prints into a pipe that nobody reads any more, as `gnomon sql ... | head` does,
-/// with the status that other programs end with then (a shell's 141). Without this, Rust's runtime ignores the signal,
-/// and each print fails.
+/// Makes the program end at once when it prints into a pipe without a reader, as `gnomon sql ... | head` does, with
+/// the status that other programs end with then (a shell's 141). Without this, Rust's runtime ignores the signal, and
+/// each print fails.
 pub fn end_on_closed_pipe() -> io::Result<()> {
     flag::register_conditional_default(SIGPIPE, Arc::new(AtomicBool::new(true)))?;
     Ok(())
 }
 
-/// Has a write beyond the largest length of a file fail instead of ending the program: it is a full disk to the engine.
+/// Makes a write beyond the largest length of a file fail instead of ending the program: it is a full disk to the
+/// engine.
 pub fn survive_long_files() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{Failure, storage::options};
 
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
-/// tree. Changes nothing and needs no right to write. Nobody may have the database open who writes.
+/// tree. Changes nothing and needs no right to write. No process that writes may have the database open.
 ///
 /// Exits with 1 if anything is damaged, or a server would refuse to open the database, such as one with a disk missing.
 /// A page table pointer that a crash cut short is no damage, and is listed.
@@ -25,7 +25,7 @@ Examples:
 pub struct Verify {
     /// The database's directory.
     ///
-    /// It is read, never written. Nobody may have it open who writes, such as a server.
+    /// It is read, never written. No process that writes, such as a server, may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Print one JSON object.

@@ -1,4 +1,4 @@
-//! Whom the server lets in: encryption, client certificates, passwords.
+//! Authentication of clients: encryption, client certificates, passwords.
 //!
 //! A refusal tells the client no more than PostgreSQL would. The server's log has the address, the user and the reason
 //! ([`ServerOptions::log`](crate::ServerOptions::log)), in so many lines a second at most. An address that is slowed down
@@ -23,7 +23,7 @@ use crate::{
 /// The characters of a name that a client gave, in the log.
 const LOGGED_CHARS_MAX: usize = 64;
 
-/// Why a client is not let in.
+/// The reason why a client is not let in.
 struct Refusal {
     end: End,
     reason: Reason,
@@ -230,7 +230,7 @@ fn wait_for_turn<'a>(shared: &'a Shared, wire: &Wire, source: Source) -> Result<
     }
 }
 
-/// Why an exchange proved nothing.
+/// The reason why an exchange proved nothing.
 enum Unproved {
     /// The client's messages are none of an exchange, it left, or its address may not try.
     Refused(Refusal),

@@ -57,7 +57,7 @@ pub(crate) fn serve(shared: &Shared, mut registered: Registered, socket: Socket)
     wire.close();
 }
 
-/// Why a connection was ended before it had authenticated, if it was.
+/// Returns the reason why a connection was ended before it had authenticated, if it was.
 fn displaced(peer: &Peer) -> Option<SqlError> {
     if peer.is(Phase::Late) {
         Some(fatal(SqlState::QUERY_CANCELED, "canceling authentication due to timeout"))
@@ -150,7 +150,7 @@ struct Connection<'a> {
     wire: &'a mut Wire,
     session: Session,
     interrupt: Arc<Interrupt>,
-    /// After an error in the extended protocol, until Sync.
+    /// True after an error in the extended protocol, until Sync.
     is_skipping: bool,
     /// True if the client was told so, and has sent nothing since.
     is_ready: bool,

@@ -26,7 +26,7 @@ pub const COPY_DATA_BYTES_MAX: usize = (1 << 30) - 1;
 /// severity Error spoils this message only.
 pub type Decoded<T> = std::result::Result<T, SqlError>;
 
-/// What Describe and Close are about.
+/// The kind of object that Describe and Close name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A prepared statement.
@@ -35,7 +35,7 @@ pub enum Target {
     Portal,
 }
 
-/// What a frontend sends once a connection is up.
+/// A message of a frontend once a connection is up.
 #[derive(Debug, PartialEq)]
 pub enum Message<'a> {
     /// `Q`: a simple query, possibly of several statements.
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.0)
     }
 
-    /// Whether nothing is left.
+    /// True if nothing is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -248,7 +248,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
     Ok(message)
 }
 
-/// Whether a message of this type may be longer than [`SHORT_BYTES_MAX`].
+/// True if a message of this type may be longer than [`SHORT_BYTES_MAX`].
 pub fn may_be_long(kind: u8) -> bool {
     matches!(kind, b'Q' | b'P' | b'B' | b'F' | COPY_DATA)
 }

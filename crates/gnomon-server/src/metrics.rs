@@ -26,7 +26,7 @@ macro_rules! counters {
             }
         }
 
-        /// What a server has done since it was bound.
+        /// Counters of a server since it was bound.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {

@@ -1,4 +1,4 @@
-//! How a server is set up, and what it refuses to be set up as.
+//! Settings of a server, and the reasons why it refuses them.
 
 use std::{
     fmt,
@@ -12,14 +12,14 @@ use crate::{scram::Users, tls::Tls};
 /// Takes a line of the server's log.
 pub type Log = fn(&str);
 
-/// How a server listens, whom it lets in, and what it grants them.
+/// Settings of a server: where it listens, which clients it lets in, and what it grants them.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where it listens. Port 0 takes a free one.
+    /// The address on which it listens. Port 0 takes a free one.
     pub listen: SocketAddr,
     /// A directory in which it listens on a Unix-domain socket too, named as libpq expects (`.s.PGSQL.PORT`).
     pub unix_socket_dir: Option<PathBuf>,
-    /// Whom it lets in.
+    /// The clients that it lets in.
     pub auth: Auth,
     /// TLS for clients that ask for it.
     pub tls: Option<Tls>,
@@ -35,11 +35,11 @@ pub struct ServerOptions {
     pub prepared_max: usize,
     /// Where the server tells of clients that are not let in, in a bounded number of lines.
     pub log: Log,
-    /// How long a client may take from connecting to being authenticated.
+    /// Maximum time of a client from connecting to being authenticated.
     pub auth_timeout: Duration,
-    /// How long a client may keep silent between two messages, or read nothing of an answer; none for ever.
+    /// Maximum time that a client keeps silent between two messages, or reads nothing of an answer; none for ever.
     pub idle_timeout: Option<Duration>,
-    /// How long a shutdown waits for statements to end, each of which has been interrupted.
+    /// Maximum time that a shutdown waits for statements to end, each of which has been interrupted.
     pub shutdown_timeout: Duration,
 }
 
@@ -63,26 +63,26 @@ impl Default for ServerOptions {
     }
 }
 
-/// Whom a server lets in.
+/// The clients that a server lets in.
 #[derive(Clone, Debug)]
 pub enum Auth {
-    /// Everyone who reaches it. Only for loopback addresses and Unix-domain sockets.
+    /// Every client that reaches it. Only for loopback addresses and Unix-domain sockets.
     Trust,
-    /// Users who prove by SCRAM-SHA-256 that they know their password.
+    /// Users that prove by SCRAM-SHA-256 that they know their password.
     Scram(Users),
 }
 
-/// Why a server cannot be bound or did not end in order.
+/// The reason why a server cannot be bound or did not end in order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Everyone could reach the database and nobody would be asked for a password.
+    /// Every client could reach the database, and none would be asked for a password.
     TrustBeyondLoopback(SocketAddr),
     /// The address or socket file cannot be listened on.
     Listen {
         /// The address or path.
         address: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// The operating system failed the server's loop.

@@ -1,8 +1,8 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677) from the server's side, with stored verifiers in PostgreSQL's form.
 //!
-//! A verifier is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`: whoever reads it can neither learn the
-//! password nor log in with it. A user who is not known gets a salt too, always the same one, and fails at the
-//! last step as after a wrong password, so that names cannot be tried out. Secrets are compared in constant time.
+//! A verifier is `SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY`: a reader of it can neither learn the password
+//! nor log in with it. An unknown user gets a salt too, always the same one, and fails at the last step as after a
+//! wrong password, so that names cannot be tried out. Secrets are compared in constant time.
 //!
 //! SCRAM-SHA-256-PLUS binds the exchange to the server's certificate by `tls-server-end-point` (RFC 5929), so that no
 //! program between client and server can pass it on. Passwords pass through SASLprep as in PostgreSQL: one that
@@ -31,7 +31,7 @@ const KEY_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 type Key = [u8; KEY_BYTES];
 
-/// What the server keeps of a password.
+/// The verifier of a password, which the server keeps in its place.
 #[derive(Clone)]
 pub struct Verifier {
     iterations: NonZeroU32,
@@ -73,7 +73,7 @@ fn sha256(data: &[u8]) -> Key {
 }
 
 impl Verifier {
-    /// Of a password, with a random salt.
+    /// Makes the verifier of a password, with a random salt.
     pub fn new(password: &str) -> Result<Verifier, NoRandomness> {
         Ok(Verifier::derive(password, random::<SALT_BYTES>()?.to_vec(), ITERATIONS))
     }
@@ -155,7 +155,7 @@ impl Users {
     /// Reads lines of the form `USER:VERIFIER`. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
-    /// The first line that is neither; a user who stands there twice.
+    /// The first line that is neither; a user with two lines.
     pub fn parse(text: &str) -> Result<Users, String> {
         let mut users = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -210,7 +210,7 @@ impl Users {
     }
 }
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     /// A message is not what the protocol wants; what is wrong with it.

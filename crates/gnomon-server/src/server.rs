@@ -1,11 +1,11 @@
 //! The listening server: accepts clients, watches over them, ends in order.
 //!
-//! One thread (the one that calls [`Server::run`]) waits for new clients and, while there are any, looks around
-//! ten times a second: who has not authenticated in time, who was told to end, and whose client disappeared while a
-//! statement runs (the peer closed or reset the connection). The latter's statement is interrupted, so that a dead
-//! client's transaction and locks do not outlive it by more than that, even when the statement waits for somebody
-//! else's lock. Half-closed connections count as closed there, as with PostgreSQL's
-//! `client_connection_check_interval`.
+//! One thread (the one that calls [`Server::run`]) waits for new clients and, while there are any, looks around ten
+//! times a second: for clients that have not authenticated in time, for sessions that were told to end, and for
+//! clients that disappeared while a statement runs (the peer closed or reset the connection). The latter's statement
+//! is interrupted, so that a dead client's transaction and locks do not outlive it by more than that, even when the
+//! statement waits for another transaction's lock. Half-closed connections count as closed there, as with
+//! PostgreSQL's `client_connection_check_interval`.
 //!
 //! A shutdown stops listening, interrupts every statement, tells every client (57P01), and when the last session
 //! has ended closes the database. When a failure stops the database, the server does the same by itself, with 57P02:
@@ -49,11 +49,11 @@ use crate::{
     wire::Socket,
 };
 
-/// How often the server looks around while it has clients.
+/// Interval at which the server looks around while it has clients.
 const TICK: Duration = Duration::from_millis(100);
-/// How often it does so while it shuts down.
+/// The same interval while it shuts down.
 const SHUTDOWN_TICK: Duration = Duration::from_millis(10);
-/// How long a shutdown waits for clients to take their last message: one that does not read cannot hold it up.
+/// Maximum time that a shutdown waits for clients to take their last message: one that does not read cannot hold it up.
 const LAST_MESSAGE: Duration = Duration::from_secs(1);
 /// Clients that may be about to authenticate at a time, beyond `connections_max`. One more ends the oldest of them, so
 /// that silent connections do not shut others out.
@@ -88,7 +88,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct ServerHandle(Arc<Shared>);
 
-/// What the server and its connections share.
+/// The state that the server and its connections share.
 pub(crate) struct Shared {
     pub(crate) database: SqlDatabase,
     pub(crate) options: ServerOptions,
@@ -99,7 +99,7 @@ pub(crate) struct Shared {
     clock: SystemClock,
     peers: Mutex<Peers>,
     stopping: AtomicBool,
-    /// Why the database stopped by itself.
+    /// The reason why the database stopped by itself.
     failure: OnceLock<gnomon::Error>,
     wake: PipeWriter,
 }
@@ -113,12 +113,12 @@ struct Peers {
 
 /// A connection, as others see it.
 pub(crate) struct Peer {
-    /// What BackendKeyData calls the process ID.
+    /// The process ID in BackendKeyData.
     pub(crate) id: i32,
-    /// What a cancel request must know beside it.
+    /// The secret key that a cancel request must give beside it.
     pub(crate) secret: [u8; 4],
     socket: Socket,
-    /// When, by the server's clock.
+    /// The time when it was accepted, by the server's clock.
     accepted: Duration,
     phase: AtomicU8,
     /// Set once there is a session.
@@ -172,7 +172,7 @@ impl Peer {
         self.phase.load(Ordering::Acquire) == phase as u8
     }
 
-    /// Whether the session was told to end: by a shutdown, or by `pg_terminate_backend`.
+    /// True if the session was told to end: by a shutdown, or by `pg_terminate_backend`.
     pub(crate) fn is_terminated(&self) -> bool {
         let ended = |interrupt: &Arc<Interrupt>| {
             matches!(interrupt.check(), Err(gnomon::Error::Interrupted(InterruptReason::Shutdown)))
@@ -231,12 +231,12 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Whether the server shuts down.
+    /// True if the server shuts down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Why the database stopped by itself, if it did.
+    /// Returns the reason why the database stopped by itself, if it did.
     pub(crate) fn failure(&self) -> Option<&gnomon::Error> {
         self.failure.get()
     }
@@ -259,12 +259,12 @@ impl ServerHandle {
     /// Asks the server to stop; [`Server::run`] returns when it has.
     pub fn shut_down(&self) {
         if !self.0.stopping.swap(true, Ordering::AcqRel) {
-            // Only a reader that is gone makes this fail, and then nobody waits to be woken.
+            // Only a reader that is gone makes this fail, and then no thread waits to be woken.
             let _ = (&self.0.wake).write_all(&[0]);
         }
     }
 
-    /// What the server has done so far.
+    /// Returns the server's counters.
     pub fn metrics(&self) -> Metrics {
         let memory = self.0.database.memory_use();
         Metrics {
@@ -277,7 +277,7 @@ impl ServerHandle {
 }
 
 impl Server {
-    /// Listens, but serves nobody yet.
+    /// Listens, but serves no client yet.
     ///
     /// # Errors
     /// Trust beyond loopback is refused; an address may be taken.
@@ -471,7 +471,7 @@ fn make_room(peers: &Peers, starting_max: usize, counters: &Counters) {
     }
 }
 
-/// Whether an error of accept is about the client that came (and went) rather than about this process.
+/// True if an error of accept is about the client that came (and went) rather than about this process.
 fn is_of_the_client(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }

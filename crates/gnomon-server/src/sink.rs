@@ -1,4 +1,4 @@
-//! What a statement produces, as messages.
+//! The output of a statement, as messages.
 
 use std::borrow::Cow;
 
@@ -29,14 +29,14 @@ pub(crate) struct WireSink<'a> {
     options: &'a ServerOptions,
     /// Raised to end a wait for COPY data.
     interrupt: &'a Interrupt,
-    /// Whether a RowDescription announces rows.
+    /// True if a RowDescription announces rows.
     describes: bool,
     /// The columns' formats as Bind gives them; empty is all text.
     formats: &'a [Format],
     types: Vec<Type>,
     /// Where a value's text is written before it goes out; kept for its memory.
     text: String,
-    /// Why the connection cannot go on, once it cannot.
+    /// The reason why the connection cannot go on, once it cannot.
     pub(crate) end: Option<End>,
 }
 
@@ -396,7 +396,7 @@ mod tests {
         assert!(matches!(sink.end, Some(End::Gone)));
     }
 
-    /// What a COPY sees whose client sends `messages`: its pieces, its end, and whether the connection ends.
+    /// Returns what a COPY sees when its client sends `messages`: its pieces, its end, and true if the connection ends.
     fn copy(messages: &[u8]) -> (Vec<u8>, Result<()>, bool) {
         let (mut wire, mut client) = pair();
         client.write_all(messages).unwrap();

@@ -18,14 +18,14 @@ const CANCEL_REQUEST: i32 = (1234 << 16) | 5678;
 const SSL_REQUEST: i32 = (1234 << 16) | 5679;
 const GSS_ENCRYPTION_REQUEST: i32 = (1234 << 16) | 5680;
 
-/// What a client said of itself.
+/// The startup message of a client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Startup {
     pub(crate) user: String,
     pub(crate) database: String,
     /// Settings for the session, in the order given.
     pub(crate) settings: Vec<(String, String)>,
-    /// What PostgreSQL calls protocol options; the server knows none.
+    /// Names of protocol options, as PostgreSQL calls them; the server knows none.
     unknown: Vec<String>,
     minor_version: i32,
 }

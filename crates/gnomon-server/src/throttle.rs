@@ -59,7 +59,7 @@ impl Source {
 struct Entry {
     failures: u32,
     last_failure: Duration,
-    /// When the next try may begin.
+    /// The time when the next try may begin.
     free_at: Duration,
     under_way: u32,
     /// True if a refusal was told of since the last failure.
@@ -88,9 +88,9 @@ pub(crate) enum Permit<'a> {
 pub(crate) struct Turn<'a> {
     throttle: &'a Throttle,
     source: Source,
-    /// How long it waits before it begins.
+    /// Time that it waits before it begins.
     pub(crate) wait: Duration,
-    /// How long the next turn waits for this one; none if the address is not slowed.
+    /// Time that the next turn waits for this one; none if the address is not slowed.
     charged: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! The server's certificate and key, and whose certificates it takes.
+//! The server's certificate and key, and the authorities that sign its clients' certificates.
 
 use std::path::PathBuf;
 

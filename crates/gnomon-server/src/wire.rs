@@ -33,9 +33,9 @@ const OUTPUT_BYTES: usize = 32 << 10;
 const INPUT_BYTES: usize = 8 << 10;
 /// Messages of COPY data that are longer come in pieces.
 const PIECE_BYTES: usize = 64 << 10;
-/// How long what was refused is waited for.
+/// Maximum time that refused input is waited for.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How long a ticking read waits.
+/// Maximum time that a ticking read waits.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A read of what was refused counts as so many bytes at least, so that a slow client does not hold its connection.
@@ -145,10 +145,10 @@ impl Channel {
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Debug)]
 pub enum End {
-    /// The client said goodbye, closed its end, or cannot be reached: there is nobody to tell.
+    /// The client said goodbye, closed its end, or cannot be reached: it is told nothing.
     Gone,
     /// The client is told, as a last message.
     Fatal(SqlError),
@@ -202,12 +202,12 @@ pub struct Wire {
     /// The memory that the input takes beyond [`INPUT_BYTES`]; none before a session has an account of it.
     input_memory: Option<Held>,
     output: Vec<u8>,
-    /// How often output has left.
+    /// Number of times that output has left.
     sent: u64,
     /// Once a write has failed, nothing is written any more.
     broken: bool,
     idle_timeout: Option<Duration>,
-    /// How long the socket waits for bytes.
+    /// Maximum time that the socket waits for bytes.
     read_timeout: Option<Duration>,
 }
 
@@ -397,7 +397,7 @@ impl Wire {
         Ok(&self.input[frame.body.clone()?])
     }
 
-    /// Whether bytes have arrived that no message was made of yet.
+    /// True if bytes have arrived that no message was made of yet.
     pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// From 1970-01-01 to 2000-01-01, in seconds.
 const EPOCH_SECONDS: i64 = 946_684_800;
 
-/// When a backup was begun, in UTC.
+/// Returns the time when a backup was begun, in UTC.
 fn time_text(begun: Duration) -> String {
     let mut text = String::new();
     let seconds = i64::try_from(begun.as_secs()).unwrap_or_default() - EPOCH_SECONDS;
@@ -35,7 +35,7 @@ fn size_text(bytes: u64) -> String {
     }
 }
 
-/// What kind of backup it is.
+/// Returns the kind of a backup, as users see it.
 fn kind_text(header: &BackupHeader) -> &'static str {
     if header.since.is_some() { "incremental" } else { "full" }
 }
@@ -50,7 +50,7 @@ fn header_json(header: &BackupHeader) -> Value {
     })
 }
 
-/// What the engine says of a backup; `name` tells which one it is by its number.
+/// Returns the message for an error of a backup; `name` names the backup with a number.
 pub fn explain(error: &Error, name: impl Fn(usize) -> String) -> String {
     match error {
         Error::BackupDamaged { backup, offset, detail } => format!(

@@ -14,7 +14,7 @@ use postgres::Client;
 use crate::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// So long after the last bytes a host is asked whether it is there.
+/// Time after the last bytes until a host is asked whether it is there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// True if a source means a server rather than a directory, be it written as a URL or in a form that is not taken.
@@ -25,7 +25,7 @@ pub fn is_server(source: &str) -> bool {
     source.contains("://") || !Path::new(source).exists() && source.split_whitespace().any(is_keyword)
 }
 
-/// What a server or its connection says.
+/// Returns the message of an error of a server or its connection.
 fn text_of(error: &postgres::Error) -> String {
     let Some(reported) = error.as_db_error() else {
         let cause = std::error::Error::source(error);
@@ -73,7 +73,7 @@ pub fn connect(mut target: Target, password: Option<&str>) -> Result<Client, Fai
     })
 }
 
-/// Has the server write a backup to `out`.
+/// Makes the server write a backup to `out`.
 pub fn backup(
     client: &mut Client,
     since: Option<BackupId>,
@@ -95,7 +95,7 @@ pub fn backup(
     })
 }
 
-/// Has the server write a full backup, to be read.
+/// Makes the server write a full backup, to be read.
 pub fn stream(client: &mut Client) -> Result<impl Read, Failure> {
     client.copy_out("BACKUP TO STDOUT").map_err(|error| Failure(text_of(&error)))
 }

@@ -17,8 +17,8 @@ use crate::Failure;
 
 const SUFFIX: &str = ".gnomon-backup";
 const PART_SUFFIX: &str = ".part";
-/// Files are written in pieces of so many bytes, and synced each time so many were written: so that others who sync do
-/// not have to wait for all of a backup.
+/// Bytes that are written at a time, and bytes after which a file is synced: other syncs then do not have to wait for
+/// a whole backup.
 const WRITE_BYTES: usize = 1 << 20;
 const SYNC_BYTES: u64 = 32 << 20;
 
@@ -28,7 +28,7 @@ pub struct BackupSet {
     disk: FileDisk,
     /// In the order in which they were taken.
     pub backups: Vec<Stored>,
-    /// What has the name of a backup and cannot be read as one, in the order of its numbers.
+    /// The files that have the name of a backup and cannot be read as one, in the order of their numbers.
     pub unreadable: Vec<Unreadable>,
 }
 
@@ -36,7 +36,7 @@ pub struct BackupSet {
 pub struct Unreadable {
     pub name: String,
     number: u32,
-    /// What is wrong with it, and what to do.
+    /// The defect, and what to do.
     pub why: String,
 }
 
@@ -54,11 +54,11 @@ impl BackupSet {
         BackupSet::read(path, FileDisk::open_read_only(path))
     }
 
-    /// Opens a directory to add a backup, or makes one. Nobody else can have it open.
+    /// Opens a directory to add a backup, or makes one. No other process can have it open.
     pub fn open_for_writing(path: &Path) -> Result<BackupSet, Failure> {
         let set = BackupSet::read(path, FileDisk::open(path, true))?;
         let names = set.disk.list().map_err(|error| set.failure(error))?;
-        // Left by who was cut short: nobody else writes here.
+        // A backup that was cut short has left it: no other process writes here.
         for name in names.iter().filter(|name| name.ends_with(PART_SUFFIX)) {
             set.disk.remove(name).map_err(|error| set.failure(error))?;
         }
@@ -86,7 +86,8 @@ impl BackupSet {
         Ok(set)
     }
 
-    /// What has the name of a backup, in the order of its numbers: number, name, and true if it is a regular file.
+    /// Returns the files that have the name of a backup, in the order of their numbers: number, name, and true if it
+    /// is a regular file.
     fn names(&self) -> io::Result<Vec<(u32, String, bool)>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path)? {

@@ -23,7 +23,7 @@ use crate::{Failure, storage::options};
 const BACKUP_NICE: i32 = 10;
 
 /// Backs up a database, all of it or what has changed since another backup: one that is served, while its clients go
-/// on, or one that nobody has open.
+/// on, or one that no process has open.
 ///
 /// Backups are kept as files in a directory, or written to standard output. A backup is complete, checked and durable
 /// when the command succeeds; one that is cut short leaves nothing. A page that is damaged ends the backup, and is
@@ -231,7 +231,7 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
     )))
 }
 
-/// What is wrong with a backup, if anything is.
+/// Returns the damage of a backup, or none.
 fn check(set: &BackupSet, stored: &Stored) -> Result<Option<String>, Failure> {
     let path = set.path_of(&stored.name);
     let mut progress = Progress::on_stderr(&format!("checking {path}"));

@@ -1,4 +1,4 @@
-//! What workloads of registered procedures are told alike.
+//! The options that workloads of registered procedures have in common.
 
 use std::process::ExitCode;
 

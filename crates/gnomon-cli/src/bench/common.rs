@@ -1,4 +1,4 @@
-//! What the workloads of `gnomon bench` are told alike: where, how long, with how many clients.
+//! The options that the workloads of `gnomon bench` have in common: where, how long, with how many clients.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ use gnomon_lab::{
 
 use crate::Failure;
 
-/// What every workload is told.
+/// Options of every workload.
 #[derive(Args)]
 pub struct Course {
     /// Clients, a thread each.
@@ -51,7 +51,7 @@ pub struct Course {
     pub json: bool,
 }
 
-/// What those over tables are told, which run on servers too.
+/// Options of the workloads over tables, which run on servers too.
 #[derive(Args)]
 pub struct Common {
     /// How the database survives a crash: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
@@ -81,7 +81,7 @@ pub struct Common {
     /// go on meanwhile (--outstanding) have more of their processors' time for it.
     #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = parse_interval)]
     group_commit_ms: f64,
-    /// Whether additions lock what they mean: on or off.
+    /// Take semantic locks for additions: on or off.
     ///
     /// Off, each of them locks its row exclusively until the transaction ends, for comparison. A server of Gnomon's is
     /// told by SET gnomon.semantic_locks, any other is not.

@@ -45,7 +45,7 @@ pub struct Compare {
     /// commits are not durable, for comparison.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = Method::from_name)]
     recovery: Option<Vec<Method>>,
-    /// Whether updates that commute share locks: on, off or on,off.
+    /// Let updates that commute share locks: on, off or on,off.
     ///
     /// Without it, both, unless the script changes no rows. Off, each update locks its row exclusively until its
     /// transaction ends.

@@ -90,7 +90,7 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// What all that measures takes.
+/// Options of all commands that measure.
 #[derive(Args)]
 struct Common {
     /// Where random numbers begin.
@@ -141,7 +141,7 @@ fn print(what: impl fmt::Display) -> Result<(), Failure> {
         .map_err(|error| Failure::new("cannot write to standard output", error))
 }
 
-/// What Ctrl-C sets.
+/// Returns a flag that the first Ctrl-C sets.
 fn cancel_on_stop() -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
     let canceled = cancel.clone();

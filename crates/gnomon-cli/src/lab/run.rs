@@ -57,7 +57,7 @@ impl List {
     }
 }
 
-/// What one name stands for.
+/// The experiments that one name stands for.
 #[derive(Clone)]
 struct Experiments(Vec<&'static Experiment>);
 
@@ -70,7 +70,7 @@ fn parse_experiments(name: &str) -> Result<Experiments, String> {
     Ok(Experiments(named))
 }
 
-/// Whether a text is what a pattern says, in which a * stands for any text.
+/// True if a text matches a pattern, in which a * stands for any text.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

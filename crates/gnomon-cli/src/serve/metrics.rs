@@ -1,8 +1,8 @@
-//! What a server counts, over HTTP for whoever collects it (Prometheus): OpenMetrics text at `/metrics`.
+//! The counters of a server, over HTTP for a collector (Prometheus): OpenMetrics text at `/metrics`.
 //!
-//! A thread with its own runtime answers, so that who scrapes takes nothing from who queries: a few at a time, each once
-//! and in a bounded time. A [`Guard`] says who is given them; without, that is all who reach the
-//! address, which is on loopback then.
+//! A thread with its own runtime answers, so that scrapes take nothing from queries: a few at a time, each once and
+//! in a bounded time. A [`Guard`] decides which clients may read them; without one, all clients that reach the
+//! address may, which is on loopback then.
 
 use std::{
     convert::Infallible,
@@ -46,14 +46,14 @@ use tokio::{
 use super::guard::Guard;
 use crate::Failure;
 
-/// So many are answered at a time.
+/// Maximum number of connections that are answered at a time.
 const CONNECTIONS_MAX: usize = 100;
-/// So long a connection may last.
+/// Maximum duration of a connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(2);
-/// After a connection could not be accepted.
+/// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is counted.
+/// The components whose counters are shown.
 pub struct Sources {
     pub server: ServerHandle,
     pub engine: Database,
@@ -93,7 +93,7 @@ impl Endpoint {
         Ok(Endpoint { url, sources, end: Some(end), thread: Some(thread) })
     }
 
-    /// Has it answer with what these count, from now on.
+    /// Makes it answer with the counters of these, from now on.
     pub fn show(&self, sources: Sources) {
         let _ = self.sources.set(sources);
     }
@@ -251,7 +251,7 @@ fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
             let labels = vec![member.clone(), ("state", state.to_owned())];
             states.get_or_create(&labels).set(u64::from(state == shown.state));
         }
-        // Who is gone has no lag that anybody should do something about.
+        // A member that is gone has no lag that an operator should act on.
         let lagging = shown.lag.filter(|_| shown.state != "gone");
         for (family, value) in [(&durable, shown.durable), (&lag, lagging)] {
             if let Some(value) = value {

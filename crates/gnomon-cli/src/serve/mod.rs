@@ -34,7 +34,7 @@ mod metrics;
 /// Serves a database to psql, pgbench and the drivers of PostgreSQL, until Ctrl-C or SIGTERM, which let running
 /// statements end and close the database. A second Ctrl-C ends at once; nothing acknowledged is lost.
 ///
-/// Without a password everyone who reaches the address is let in, so that is allowed on loopback addresses only.
+/// Without a password every client that reaches the address is let in, so that is allowed on loopback addresses only.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +47,7 @@ Examples:
 pub struct Serve {
     /// The database's directory.
     ///
-    /// The database is made if there is none. Nobody else may have it open while the server runs.
+    /// The database is made if there is none. No other process may have it open while the server runs.
     #[arg(value_name = "DIR", default_value = "data.gnomon")]
     directory: PathBuf,
     /// Where to listen: HOST:PORT, or a port of 127.0.0.1.
@@ -67,7 +67,7 @@ pub struct Serve {
     socket_dir: Option<PathBuf>,
     /// Ask for no password.
     ///
-    /// The default. Everybody who reaches the address is let in, so it is allowed on loopback addresses only.
+    /// The default. Every client that reaches the address is let in, so it is allowed on loopback addresses only.
     #[arg(long, conflicts_with_all = ["user", "users_file"])]
     trust: bool,
     /// The one user that is let in.
@@ -168,7 +168,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     address.copied().ok_or_else(|| FORM.into())
 }
 
-/// Why the server cannot be bound, with what to do if something else listens there.
+/// The failure of a server that cannot be bound, with what to do if something else listens there.
 fn not_bound(error: &ServerError) -> Failure {
     match error {
         ServerError::Listen { error: why, .. } if why.kind() == ErrorKind::AddrInUse => {
@@ -338,7 +338,7 @@ impl Drop for Reports {
     }
 }
 
-/// Prints a line, if anybody still reads: a server goes on without.
+/// Prints a line, if it has a reader: a server goes on without.
 fn tell(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{line}").and_then(|()| to.flush());
 }
@@ -348,7 +348,7 @@ fn auth(arguments: &Serve, user: Option<&(String, String)>) -> Result<Auth, Fail
         return Users::from_file(path).map(Auth::Scram).map_err(Failure);
     }
     let Some((user, password)) = user else {
-        // Who asks for certificates does not mean to let in all who reach a socket's directory.
+        // A server that asks for certificates is not meant to let in every process that reaches a socket's directory.
         if arguments.encryption.authenticates() && arguments.socket_dir.is_some() && !arguments.trust {
             return Err(Failure(
                 "no certificate is asked for over a Unix-domain socket: give --users-file, or --trust to ask for \

@@ -1,11 +1,11 @@
 //! The arguments of `\\copy`: those of COPY, with a file of this machine.
 
-/// A COPY whose other end the shell is.
+/// A COPY between the database and the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Copy {
     /// The statement, from STDIN or to STDOUT.
     pub sql: String,
-    /// Whether rows go out.
+    /// True if rows go out (TO), false if they come in (FROM).
     pub to: bool,
     /// The file; without one, the shell's input or output.
     pub path: Option<String>,

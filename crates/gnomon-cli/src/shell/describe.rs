@@ -1,4 +1,4 @@
-//! What `\d` and its kin tell: tables, indexes, sequences and views, as they are committed.
+//! The output of `\d` and its kin: tables, indexes, sequences and views, as they are committed.
 
 use std::io::{self, Write};
 

@@ -6,7 +6,7 @@ use rustyline::{DefaultEditor, error::ReadlineError};
 
 use crate::Failure;
 
-/// What reading a line brought.
+/// The result of reading a line.
 pub enum Line {
     /// A line, without its end.
     Text(String),

@@ -54,19 +54,19 @@ const COMMANDS: &str = "  \\copy T FROM 'FILE' [WITH ...]
   \\x            a line a value, or a line a row again
   \\q            end (quit, exit and Ctrl-D too)";
 
-/// What `help` prints at a terminal.
+/// The text that `help` prints at a terminal.
 const HELP: &str = "A semicolon ends a statement of SQL and runs it. \\? lists commands, \\q ends.";
 
-/// What \\l prints, as psql asks for it.
+/// The query behind \\l, as psql asks it.
 const DATABASES: &str = r#"SELECT datname AS "Name", pg_get_userbyid(datdba) AS "Owner",
     pg_encoding_to_char(encoding) AS "Encoding", datcollate AS "Collate", datctype AS "Ctype",
     coalesce(array_to_string(datacl, ', '), '') AS "Access privileges" FROM pg_database ORDER BY 1"#;
 
-/// What \\dn prints.
+/// The query behind \\dn.
 const SCHEMAS: &str = r#"SELECT nspname AS "Name", pg_get_userbyid(nspowner) AS "Owner"
     FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY 1"#;
 
-/// Runs SQL on a database in this process; the database is made if there is none. Nobody else may have it open.
+/// Runs SQL on a database in this process; the database is made if there is none. No other process may have it open.
 ///
 /// At a terminal it is a shell with editing and history; `\?` lists its commands. With -c or --file, or with SQL on
 /// standard input, it stops at the first error with exit code 1.
@@ -80,7 +80,7 @@ Examples:
 pub struct Sql {
     /// The database's directory.
     ///
-    /// It is made if there is none. Nobody else may have it open.
+    /// It is made if there is none. No other process may have it open.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// SQL to run, or one backslash command; before any file.
@@ -261,7 +261,7 @@ impl Shell {
                     continue;
                 }
                 (Some(Word::Quit), None) => return Ok(()),
-                // It may be a line of the statement, or somebody who is lost in one.
+                // The line may belong to the statement, or the user may want to get out of it.
                 (Some(Word::Help), Some('-' | '(')) => println!("Use \\? for help, \\r to begin anew."),
                 (Some(Word::Quit), Some('-' | '(')) => println!("Use \\q to quit."),
                 (Some(_), Some(_)) => println!("Use Ctrl-C to begin anew, then \\q to quit."),
@@ -465,7 +465,7 @@ fn place(path: Option<&Path>, line: usize) -> String {
     format!("{path}:{line}")
 }
 
-/// What people type who do not know backslash commands.
+/// Words that a user may type instead of backslash commands.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
     Help,

@@ -1,4 +1,4 @@
-//! What statements produce, for people (tables as psql prints them) and for programs (CSV, JSON lines).
+//! Output of statements, for people (tables as psql prints them) and for programs (CSV, JSON lines).
 //!
 //! A table is printed when all its rows are there, since its columns are as wide as their widest value; CSV and JSON
 //! go out row by row.
@@ -51,10 +51,10 @@ const PSQL: TableStyle = TableStyle::new()
 /// The longest piece of COPY data that is handed over at once, in bytes.
 const COPY_PIECE_BYTES: usize = 64 << 10;
 
-/// Rows for people, who read them when all are there.
+/// The rows of a table for people, which is printed when all are there.
 pub struct Rows {
     pub names: Vec<String>,
-    /// For each column, whether it is aligned to the right.
+    /// For each column, true if it is aligned to the right.
     pub right: Vec<bool>,
     /// None is NULL.
     pub rows: Vec<Vec<Option<String>>>,

@@ -26,7 +26,7 @@ struct State {
     ended: bool,
     /// When the present statement was begun, and when it was first seen here.
     seen: Option<(i64, Duration)>,
-    /// When it was shown last.
+    /// The time when it was shown last.
     shown: Option<Duration>,
 }
 

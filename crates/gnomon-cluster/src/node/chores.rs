@@ -1,5 +1,5 @@
-//! What a member looks after now and then: it says what it needs of the log, says of others that they are gone, and one of
-//! them trims the log and gives it room.
+//! Periodic work of a member: it says what it needs of the log, says of others that they are gone, and one of them
+//! trims the log and gives it room.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,46 +11,47 @@ use crate::{
     protocol::{Entry, Member},
 };
 
-/// After so many bytes of changes it is said how far the data are durable: a full log does not take that any more.
+/// Bytes of changes after which it is said how far the data are durable: a full log does not take that any more.
 const UNSAID_BYTES_MAX: usize = 4 << 20;
-/// Behind so many bytes of entries without a commit there is to be one that changes nothing: only commits tell how far data
+/// Bytes of entries without a commit after which one is appended that changes nothing: only commits tell how far data
 /// are.
 const IDLE_BYTES_MAX: usize = 256 << 10;
-/// What an entry takes in the log beside its changes, about.
+/// Bytes that an entry takes in the log beside its changes, about.
 const ENTRY_BYTES: usize = 64;
-/// How often a member looks; and while the log is full, after which it fills again.
+/// Interval at which a member looks; and while the log is full, after which it fills again.
 const LOOK: Duration = Duration::from_secs(1);
 const LOOK_FULL: Duration = Duration::from_millis(200);
-/// How often is asked whether the log is full, by members that append nothing too.
+/// Interval at which a member asks whether the log is full, also if it appends nothing.
 const FULL_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether the log says whose data it is for.
+/// Interval at which a member checks whether the log says whose data it is for.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
-/// How often a full log is given room, since it does not answer meanwhile: if more was trimmed, and otherwise.
+/// Interval at which a full log is given room, since it does not answer meanwhile: if more was trimmed, and
+/// otherwise.
 const ROOM_INTERVAL: Duration = Duration::from_secs(5);
 const ROOM_INTERVAL_IN_VAIN: Duration = Duration::from_secs(30);
 
-/// What a member knows when it looks again.
+/// The state that a member keeps from one look to the next.
 #[derive(Default)]
 struct Known {
-    /// What it has said last that it does not need.
+    /// The revision up to which it has said last that it needs nothing, with its number then.
     said: Option<(Member, u64)>,
-    /// Whether it has said where it is reached.
+    /// True if it has said where it is reached.
     has_said_address: bool,
-    /// Since when members were not heard of.
+    /// The members that are not heard of, each with the time when that was first seen.
     silent: BTreeMap<Member, Duration>,
-    /// Since when members are not there for whom the log is kept, as long as it is this one that trims.
+    /// The absent members for which the log is kept, each with the time since when; only while this member trims.
     absent: BTreeMap<String, Duration>,
-    /// Up to where the log was trimmed.
+    /// The revision up to which the log was trimmed.
     trimmed: u64,
-    /// When it was asked last whether the log is full.
+    /// When it last asked whether the log is full.
     asked_full_at: Option<Duration>,
-    /// When it was last seen to it that the log says whose data it is for.
+    /// When it last checked that the log says whose data it is for.
     claimed_at: Option<Duration>,
-    /// When room was made last, and up to where the log was trimmed then.
+    /// When room was made last, and the revision up to which the log was trimmed then.
     made_room: Option<(Duration, u64)>,
 }
 
-/// Gives a full log room if no member is there who does: for whoever cannot join ([`LogError::Full`]).
+/// Gives a full log room if no member is there to do it: for a member that cannot join ([`LogError::Full`]).
 ///
 /// # Errors
 /// What keeps it from reaching the log.
@@ -157,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Whether the log is full.
+    /// Returns true if the log is full. While it is not, it is asked only now and then.
     fn ask_full(&self, known: &mut Known) -> Result<bool, LogError> {
         let (is_full, now) = (self.state.lock().is_full, self.clock.now());
         if !is_full && known.asked_full_at.is_some_and(|at| now.saturating_sub(at) < FULL_INTERVAL) {
@@ -169,7 +170,7 @@ impl Shared {
         Ok(is_full)
     }
 
-    /// Says up to where this member has what was appended, and returns which one it is.
+    /// Says up to where this member has what was appended, and returns its present number.
     fn say_kept(&self, known: &mut Known, is_full: bool) -> Result<Member, LogError> {
         let newest = if is_full { Some(self.log.newest()?) } else { None };
         let (last, member, has_all) = {
@@ -178,7 +179,7 @@ impl Shared {
             (last, state.machine.member(), newest.is_some_and(|newest| state.has_applied(newest)))
         };
         let Some((csn, position)) = last else { return Ok(member) };
-        // Only what is durable is said, and nobody else may have waited for that.
+        // Only a durable commit is said, and no other thread may have waited for it.
         if self.applier.database().wait_durable(csn).is_err() {
             return Ok(member);
         }
@@ -215,7 +216,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Says of members that they are gone, which were not heard of for long.
+    /// Says that members are gone that were not heard of for long.
     fn say_gone(&self, known: &mut Known, members: &[MemberInfo], is_full: bool) -> Result<(), LogError> {
         let now = self.clock.now();
         let silent = members.iter().filter(|info| !info.is_alive);
@@ -230,7 +231,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Has a commit ordered that changes nothing, if there was none for long.
+    /// Appends a commit that changes nothing, if there was none for long.
     fn append_if_idle(&self) {
         let mut state = self.state.lock();
         // What is being applied may be one.
@@ -254,7 +255,7 @@ impl Shared {
         is_full: bool,
     ) -> Result<(), LogError> {
         let now = self.clock.now();
-        // Of who may come back; in a full log for as long only as one that is there may be silent.
+        // Members that may come back; in a full log, an absent one is waited for only as long as a silent one.
         let absent_max = if is_full { self.options.silent_max } else { self.options.absent_max };
         let is_long = |since: &Duration| now.saturating_sub(*since) >= absent_max;
         let is_absent =
@@ -268,7 +269,7 @@ impl Shared {
         let since = |name: &String| silent(name).or_else(|| known.absent.get(name).copied()).unwrap_or(now);
         known.absent = absent.map(|name| (name.clone(), since(name))).collect();
         let is_over = |name: &String| known.absent.get(name).is_some_and(is_long);
-        // Of those who may not come back, the log is kept for who needs no more of it than others.
+        // For a member that may not come back, the log is kept only if it needs no more of it than others.
         let needed = kept.iter().filter(|(name, _)| !is_over(name)).map(|(_, upto)| *upto).min();
         let holds_back = |(name, upto): &(&String, &u64)| is_over(name) && needed > Some(**upto);
         let hold_back: Vec<String> = kept.iter().filter(holds_back).map(|(name, _)| name.clone()).collect();
@@ -281,7 +282,7 @@ impl Shared {
                 }
             }
         }
-        // Who has not said yet what it needs may need all.
+        // A member that has not said yet what it needs may need all.
         let needs = |info: &&MemberInfo| !is_full || !known.silent.get(&info.member).is_some_and(is_long);
         let all_said = members.iter().filter(needs).all(|info| kept.contains_key(&info.name));
         let upto = kept.values().min().copied().filter(|_| all_said).unwrap_or(0);

@@ -1,5 +1,6 @@
-//! What each commit leaves beside its changes: a row with its place in the order and what it touched, of the newest
-//! commits. So a member that comes back knows where to go on and what to certify against.
+//! Marks: rows that commits leave beside their changes. Each has the commit's place in the order and what it touched;
+//! they are kept for the newest commits. So a member that comes back knows where to go on and what to certify
+//! against.
 //!
 //! The key of a row is the number of the commit (8 bytes, big-endian). Its value is the revision (8) and the index (4) of
 //! its entry, and an entry of the log of the same transaction that has touched the same and changes nothing.
@@ -15,7 +16,7 @@ use crate::{
     protocol::{Commit, Entry, Level, Position, ReadSet, Settings, Touched, TxnName, Version, Window},
 };
 
-/// What the members of a cluster have in common.
+/// The number of the data and the settings that the members of a cluster have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
     /// The number of the data, which others do not have: the log is for these alone.
@@ -46,14 +47,14 @@ impl Common {
     }
 }
 
-/// Where a database stands.
+/// The position of a database in the order, as its marks tell it.
 pub(super) struct Marks {
     pub common: Common,
-    /// What was committed last.
+    /// The changes of the newest commits.
     pub window: Window,
-    /// Where the last commit stands.
+    /// The position of the last commit.
     pub delivered: Position,
-    /// Whose that is, and what it has touched.
+    /// The transaction of the last commit, and what it has touched.
     pub last: Option<Commit>,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn of(
     (version.0.to_be_bytes(), value)
 }
 
-/// What is kept of a commit: whose it is, and what it has changed.
+/// Returns the part of a commit that marks keep: its transaction, and the rows that it has changed.
 pub(super) fn kept(txn: TxnName, touched: &[Touched]) -> Commit {
     Commit {
         txn,

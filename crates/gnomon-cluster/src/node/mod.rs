@@ -9,15 +9,15 @@
 //! comes back by itself, as another one, when it has heard that. Whatever cannot be applied stops the member: it does not
 //! guess, and the others go on. What no member has written into the log is skipped by all, told and counted.
 //!
-//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Four threads do the
-//! rest: one appends what the state machine wants ordered, in batches, and asks again until it is answered; one follows
-//! the order, gives each entry to the state machine, and applies what that says; one asks what is newest, once for all
-//! that want to be fresh at the time; one looks after what is slow: it says how far the data are durable, who is gone,
-//! and trims the log. The machine is behind a mutex, which nobody holds while
-//! he waits for the log or the database.
+//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Four threads do
+//! the rest. One appends what the state machine wants ordered, in batches, and asks again until it is answered. One
+//! follows the order, gives each entry to the state machine, and applies what that says. One asks for the newest
+//! revision, once for all sessions that want to be fresh at the time. One does what is slow: it says how far the data
+//! are durable and which members are gone, and trims the log. The machine is behind a mutex, which no thread holds
+//! while it waits for the log or the database.
 //!
-//! What was ordered is in the log, so a commit is as durable as that is when it is told; whoever wants it durable here,
-//! too, waits for its ticket.
+//! An ordered commit is in the log, so a commit is as durable as the log when its client is told. A session that
+//! wants it durable here, too, waits for its commit ticket.
 //!
 //! Not done here: copies of the data for new members.
 
@@ -50,17 +50,17 @@ mod working;
 pub use chores::make_room_if_alone;
 pub use marks::{Common, create, remove};
 
-/// So many entries go into a batch at most.
+/// Maximum number of entries in a batch.
 const ENTRIES_MAX: usize = 1000;
 /// Transactions with larger bounds are counted together.
 pub const BOUND_MAX: u32 = 10;
-/// When the log was not heard of for so long, nothing more is handed to it.
+/// Time without an answer of the log after which nothing more is handed to it.
 const AWAY_MAX: Duration = Duration::from_secs(2);
 
-/// So long a member that stops waits for the log to say so.
+/// Maximum time that a member that stops waits for the log to say so.
 const STOP_MAX: Duration = Duration::from_secs(2);
 
-/// Why a member has stopped.
+/// The reason why a member has stopped.
 #[derive(Clone, Debug)]
 pub enum Stopped {
     /// It was asked to.
@@ -69,7 +69,7 @@ pub enum Stopped {
     Database(Error),
     /// A call of the procedure has done something else here than where its client was answered.
     Differs(String),
-    /// What it read of the order makes no sense, or is not there any more; or the log is not that of its data.
+    /// The order that it read makes no sense, or is not kept any more; or the log is not that of its data.
     Log(LogError),
 }
 
@@ -89,21 +89,21 @@ impl std::fmt::Display for Stopped {
     }
 }
 
-/// How a member runs.
+/// Settings of a member.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name that no other member has.
     pub name: String,
-    /// Where others reach it.
+    /// The address at which others reach it.
     pub address: String,
     /// The tree that [`create`] has made.
     pub marks: TreeId,
-    /// As whom this log was joined before, to have what follows a copy of the data kept, without an address. Otherwise it
-    /// is joined.
+    /// The member as which this log was joined before, without an address, to have what follows a copy of the data
+    /// kept. With none, the start joins it.
     pub joined: Option<Member>,
-    /// Of members that were not heard of for so long it says that they are gone.
+    /// Time without a sign of a member after which this one says that it is gone.
     pub silent_max: Duration,
-    /// The log keeps what a member needs that is not there for so long, unless the log is full.
+    /// Time for which the log keeps what an absent member needs, unless the log is full.
     pub absent_max: Duration,
 }
 
@@ -130,17 +130,17 @@ pub struct Status {
     pub version: Version,
     /// The newest revision of the log that it has received.
     pub received: u64,
-    /// How many entries it has received that have not had their turn.
+    /// Number of entries that it has received and that have not had their turn.
     pub waiting: usize,
-    /// Why it does not reach the log, if it does not.
+    /// The reason why it does not reach the log, if it does not.
     pub away: Option<String>,
     /// The log has no space left: it can be read, and takes nothing.
     pub is_full: bool,
     /// The cluster as it has asked last: every second, while the log answers.
     pub overview: Overview,
-    /// Those absent for whom it has the log kept no more: they need a new copy.
+    /// The absent members for which it has the log kept no more: they need a new copy.
     pub dropped: BTreeSet<String>,
-    /// How many transactions of its clients have ended how, by level: with a commit, or for a reason. Bounds of
+    /// Number of transactions of its clients that have ended, by level and reason; none is a commit. Bounds of
     /// [`BOUND_MAX`] and more count as that.
     pub ended: BTreeMap<(Level, Option<Reason>), u64>,
     /// The entries of the log that it has skipped, since no member has written them.
@@ -150,7 +150,7 @@ pub struct Status {
 /// The skipped entries of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// How often.
+    /// Number of skipped entries.
     pub count: u64,
     /// The last one.
     pub last: Option<String>,
@@ -163,12 +163,12 @@ impl Skipped {
     }
 }
 
-/// What a log says of its cluster.
+/// The state of a cluster as its log tells it.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
     /// The members, with those that are not heard of.
     pub members: Vec<MemberInfo>,
-    /// How far each of them, and of those that may come back, is durable, by name.
+    /// The revision up to which each of them, and of those that may come back, is durable, by name.
     pub kept_after: BTreeMap<String, u64>,
     /// The revision of the newest append.
     pub newest: u64,
@@ -195,13 +195,13 @@ struct Shared {
     data: u64,
     clock: SystemClock,
     state: Mutex<State>,
-    /// There is something to append, or no more will be.
+    /// Signals that there is something to append, or that no more will be.
     to_append: Condvar,
-    /// More was received and applied, or the member has come to its end.
+    /// Signals that more was received and applied, or that the member has come to its end.
     received: Condvar,
-    /// Somebody wants to be fresh.
+    /// Signals that a session wants to be fresh.
     to_be_fresh: Condvar,
-    /// Something slow is to be looked after at once, or the member has stopped.
+    /// Signals that slow work is to be done at once, or that the member has stopped.
     to_look: Condvar,
 }
 
@@ -209,7 +209,7 @@ struct Shared {
 struct Asking {
     level: Level,
     end: Option<Result<Csn, Reason>>,
-    /// What it answers, if it is a call.
+    /// The answer, if it is a call.
     answer: Option<Result<Vec<u8>, Error>>,
     /// Tells its session, and no other one.
     ended: Arc<Condvar>,
@@ -235,33 +235,33 @@ struct State {
     received: u64,
     /// The last commit that the database has, until that has come again: what is kept of it.
     last: Option<(Position, Commit)>,
-    /// How many bytes of changes have come since it was last said how far the data are durable.
+    /// Bytes of changes since it was last said how far the data are durable.
     unsaid_bytes: usize,
-    /// How many bytes of entries have come behind the last commit.
+    /// Bytes of entries behind the last commit.
     idle_bytes: usize,
-    /// What calls have done here, those that ran last: whose, of which procedure, and a checksum.
+    /// The calls that ran here last: the transaction, the procedure, and a checksum of what it has done.
     calls: VecDeque<(TxnName, String, u32)>,
-    /// What those of this member's clients have done, to be appended with whatever comes next.
+    /// The digests of the calls of this member's clients, to be appended with the next entries.
     digests: Vec<Entry>,
     /// The procedure that has done something else elsewhere.
     differs: Option<String>,
     /// Transactions that were told of before they asked to commit.
     begun: BTreeMap<TxnId, u64>,
-    /// What became of transactions, by number, until their sessions have heard.
+    /// Transactions by number, each until its session has heard of its end.
     asking: BTreeMap<u64, Asking>,
     /// The newest commits: where each is here, and in the order.
     versions: VecDeque<(Csn, Version, Position)>,
-    /// What was newest is wanted to be known as of this time, or later.
+    /// The time as of which, or later, the newest revision is wanted.
     newest_wanted_at: Duration,
-    /// When it was asked last what is newest, and the answer.
+    /// When the newest revision was last asked for, and the answer.
     newest: Option<(Duration, u64)>,
-    /// All that was ordered before this time is applied.
+    /// The time before which all that was ordered is applied.
     complete_at: Option<Duration>,
     /// When the log was heard of last.
     heard_at: Duration,
-    /// Whether the log is listened to, so that it should be heard of.
+    /// True if the log is listened to, so that it should be heard of.
     is_listening: bool,
-    /// Why it was not reached when that was last tried, if it was not.
+    /// The reason why the log was not reached at the last try, if it was not.
     away: Option<String>,
     /// The log has no space left.
     is_full: bool,
@@ -279,7 +279,7 @@ impl State {
         self.versions.get(newer.wrapping_sub(1)).map_or(Version(0), |(_, version, _)| *version)
     }
 
-    /// Where a commit is here.
+    /// Returns the position of a commit here.
     fn csn_of(&self, version: Version) -> Csn {
         let at = self.versions.partition_point(|(_, known, _)| *known < version);
         self.versions.get(at).map_or(Csn(0), |(csn, ..)| *csn)
@@ -327,7 +327,7 @@ impl State {
         apply
     }
 
-    /// Why nothing more can be appended, if the log is full or not there.
+    /// Returns the reason why nothing more can be appended, if the log is full or not there.
     fn away(&self, now: Duration) -> Option<String> {
         if self.is_full {
             return self.away.clone().or_else(|| Some("the log of the cluster is full".into()));
@@ -342,7 +342,7 @@ impl State {
         }
     }
 
-    /// Why the log is not there, if it was not heard of for too long.
+    /// Returns the reason why the log is not there, if it was not heard of for too long.
     fn silent(&self, now: Duration) -> Option<String> {
         let silent = now.saturating_sub(self.heard_at);
         let why = || format!("the log of the cluster has not answered for {} seconds", silent.as_secs());
@@ -432,7 +432,7 @@ impl Node {
         let threads = works.map(|work| {
             let shared = shared.clone();
             thread::spawn(move || {
-                // Nobody else would do its work.
+                // No other thread would do its work.
                 if catch_unwind(AssertUnwindSafe(|| work(&shared))).is_err() {
                     shared
                         .stop(Stopped::Database(Error::Operation("a thread of the member panicked".into())));
@@ -442,7 +442,7 @@ impl Node {
         Ok(Node { shared, threads: threads.into() })
     }
 
-    /// How it is.
+    /// Returns its status.
     pub fn status(&self) -> Status {
         let state = self.shared.state.lock();
         let away = state.silent(self.shared.clock.now());
@@ -483,14 +483,14 @@ impl Node {
         }
     }
 
-    /// Why it has stopped, if it has.
+    /// Returns the reason why it has stopped, if it has.
     pub fn stopped(&self) -> Option<Stopped> {
         self.shared.state.lock().stopped.clone()
     }
 }
 
 impl State {
-    /// Whether all up to a revision is applied.
+    /// True if all up to a revision is applied.
     fn has_applied(&self, revision: u64) -> bool {
         self.received >= revision && self.machine.waiting() == 0
     }

@@ -1,4 +1,4 @@
-//! What sessions ask of a member: to begin, to commit, to be fresh.
+//! The requests of sessions to a member: to begin, to commit, to be fresh.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,14 +13,14 @@ use gnomon::{
 use super::{Asking, Life, Shared, State, working::WAIT};
 use crate::protocol::{Access, Action, Level, Protocol, Range, ReadSet, Reason, Table, Touched, Version};
 
-/// Of more ranges that were read, neighbours become one.
+/// Maximum number of ranges that were read; beyond it, neighbours become one.
 const READS_MAX: usize = 10_000;
-/// Of so many bytes of keys in a table, the whole table is touched.
+/// Bytes of keys in a table from which on the whole table counts as touched.
 pub(super) const TOUCHED_BYTES_MAX: usize = 1 << 20;
-/// What a row takes beside its key.
+/// Bytes that a row takes beside its key.
 pub(super) const ROW_BYTES: usize = 32;
 
-/// By which a database reaches its member, as long as that is there: the member has the database, not the other way
+/// The way from a database to its member, as long as that is there: the member has the database, not the other way
 /// round.
 pub(super) struct Door(pub Weak<Shared>);
 
@@ -60,10 +60,10 @@ impl Replicator for Door {
     }
 }
 
-/// What became of a transaction.
+/// The end of a transaction, and its answer.
 struct Asked {
     end: Result<Csn, Error>,
-    /// Of a call.
+    /// The answer of a call.
     answer: Option<Result<Vec<u8>, Error>>,
 }
 
@@ -91,14 +91,15 @@ impl State {
         number
     }
 
-    /// Has a transaction begin that is not bounded, and returns its number.
+    /// Begins a transaction without a bound, and returns its number.
     fn begin(&mut self, level: Level, start: Version, out: &mut Vec<Action>) -> u64 {
         let number = self.new_number(level);
         self.machine.begin(number, level, start, ReadSet::default(), out);
         number
     }
 
-    /// What a transaction touches as the protocol has it, and the last commit that it could see from its beginning on.
+    /// Returns what a transaction touches, in the protocol's terms, and the last commit that it could see from its
+    /// beginning on.
     fn touched(&self, touches: &[Touch], snapshot: Option<Csn>) -> (Vec<Touched>, Version) {
         let touched = |touch: &Touch| {
             let access = match touch.how {
@@ -117,7 +118,7 @@ impl State {
         (touched, start)
     }
 
-    /// Where the newest commit is here.
+    /// Returns the position of the newest commit here.
     fn newest_commit(&self) -> Csn {
         self.versions.back().map_or(Csn(0), |(csn, ..)| *csn)
     }
@@ -319,7 +320,7 @@ impl Shared {
     }
 }
 
-/// What a call has written, as the protocol has it.
+/// Returns what a call has written, in the protocol's terms.
 pub(super) fn touched_by_call(touches: &[Touch]) -> Vec<Touched> {
     let touched = |touch: &Touch| Touched {
         table: touch.tree.0,

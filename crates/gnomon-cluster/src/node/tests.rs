@@ -231,7 +231,7 @@ fn calls_run_at_all_members_and_never_conflict() {
     // One that panics does so at all members, which go on.
     let panicked = call(&world.databases[1], world.rows, [KEYS, 1, 1]).unwrap_err();
     assert_eq!(panicked.to_string(), "the procedure panicked");
-    // Who comes back goes on behind a call.
+    // A member that comes back goes on behind a call.
     let last = call(&world.databases[2], world.rows, [1, 2, 1]).unwrap();
     nodes[2].catch_up().unwrap();
     assert_eq!(number_of(&world.contents(2)[1].1), last);
@@ -339,7 +339,7 @@ fn who_accepts_to_have_missed_nothing_waits_for_his_beginning() {
         txn.put(world.rows, &[3], &i64::from(round).to_le_bytes()).unwrap();
         txn.commit().unwrap();
         let reader = rng.below(2) as usize;
-        // What was told to have committed before is not missed; who would is refused.
+        // A commit that was told before is not missed; a transaction that would miss it is refused.
         match strict(reader) {
             Ok(value) => assert_eq!(value, i64::from(round)),
             Err(error) => assert!(matches!(error, Error::Serialization(_)), "{error}"),
@@ -456,7 +456,7 @@ fn a_log_is_for_one_database_and_is_trimmed() {
     assert!(why.contains("is empty"), "{why}");
 }
 
-/// A database to which nothing is applied while somebody holds its lock.
+/// A database to which nothing is applied while a thread holds its lock.
 struct Held(Database, Arc<Mutex<()>>);
 
 impl Applier for Held {
@@ -647,7 +647,7 @@ fn who_cannot_commit_any_more_is_told_at_the_next_statement() {
         let told = txn.start_statement();
         assert!(matches!(told, Err(Error::Serialization(_))), "{isolation:?}: {told:?}");
     }
-    // Whoever goes on in vain all the same, and whoever goes back, leave nothing.
+    // Transactions that go on in vain all the same, and those that go back, leave nothing.
     let mut txn = begin(&world.databases[0], Isolation::Snapshot);
     txn.put(world.rows, &[1], &8_i64.to_le_bytes()).unwrap();
     txn.start_statement().unwrap();

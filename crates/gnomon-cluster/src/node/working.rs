@@ -1,4 +1,4 @@
-//! What the threads of a member do.
+//! The work of the threads of a member.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::{
     protocol::{Apply, Entry, Outcome, Position, Protocol, Reason, Touched, TxnName, Work},
 };
 
-/// How long the log is waited for at a time.
+/// Maximum time that the log is waited for at a time.
 pub(super) const WAIT: Duration = Duration::from_millis(100);
-/// How long after the log was not reached it is tried again.
+/// Time from a failed try to reach the log to the next one.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often is asked whether a full log has room, and how long nothing is appended then.
+/// Interval at which a full log is asked for room, in which nothing is appended.
 const PAUSE_FULL: Duration = Duration::from_millis(200);
 const ROOM_GRACE: Duration = Duration::from_millis(600);
-/// How long a member that joins anew waits for its own name, which is taken until its former life is over.
+/// Maximum time that a member that joins anew waits for its own name, which is taken until its former life is over.
 const NAME_WAIT: Duration = Duration::from_secs(20);
 
-/// Of so many calls it is known what they have done, until others say what they have done there.
+/// Maximum number of calls whose effects are remembered, until others say what the calls have done there.
 const CALLS_MAX: usize = 10_000;
 
 impl Shared {
@@ -277,7 +277,8 @@ impl Shared {
         Ok(state.perform(out))
     }
 
-    /// Asks the log what is newest, whenever somebody wants to know it as of a later time than that of the last question.
+    /// Asks the log for its newest revision, whenever a session wants it as of a later time than that of the last
+    /// question.
     pub(super) fn ask_newest(&self) {
         let mut state = self.state.lock();
         while state.stopped.is_none() {
@@ -289,7 +290,7 @@ impl Shared {
             let at = self.clock.now();
             let newest = self.log.newest();
             if newest.is_err() {
-                // Whoever follows the log tells whether it is there.
+                // The thread that follows the log tells whether it is there.
                 thread::sleep(PAUSE);
             }
             state = self.state.lock();
@@ -319,7 +320,7 @@ impl State {
         }
     }
 
-    /// Has what calls have done ordered.
+    /// Appends digests of what calls have done.
     pub(super) fn append_digests(&mut self) {
         self.digests.drain(..).for_each(|digest| self.sender.push(digest));
     }
@@ -332,7 +333,7 @@ impl State {
         }
     }
 
-    /// Keeps what a call of this member answers, for its session.
+    /// Keeps the answer of a call of this member, for its session.
     fn answer(&mut self, txn: TxnName, answer: Result<Vec<u8>, Error>) {
         if txn.member == self.machine.member()
             && let Some(asking) = self.asking.get_mut(&txn.number)

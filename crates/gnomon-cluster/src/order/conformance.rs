@@ -1,4 +1,4 @@
-//! What every [`OrderedLog`] must do, as tests that each of them runs; a [`Ledger`] says what is right.
+//! The duties of every [`OrderedLog`], as tests that each of them runs; a [`Ledger`] says what is right.
 
 use std::time::Duration;
 

@@ -19,10 +19,10 @@ use crate::protocol::{Access, Commit, Entry, Key, Level, Member, Range, ReadSet,
 /// The version of these messages.
 const VERSION: u32 = 1;
 
-/// So many bytes at most are taken over from the key before, which bounds what few bytes can become.
+/// Maximum number of bytes that are taken over from the key before, which bounds what few bytes can become.
 const SHARED_BYTES_MAX: usize = 255;
 
-/// What all versions begin with.
+/// The head of a batch in all versions.
 #[derive(Clone, PartialEq, Message)]
 struct HeadMessage {
     #[prost(uint32, tag = "1")]
@@ -105,10 +105,10 @@ struct RangesMessage {
 /// Keys, each as what it has in common with the one before it, and the rest.
 #[derive(Clone, PartialEq, Message)]
 struct KeysMessage {
-    /// How many bytes are those of the key before, a byte for each key.
+    /// For each key, the number of bytes that it shares with the key before, in a byte.
     #[prost(bytes, tag = "1")]
     shared: Vec<u8>,
-    /// How many bytes of `rests` follow.
+    /// Number of bytes of `rests` for each.
     #[prost(uint32, repeated, tag = "2")]
     lengths: Vec<u32>,
     #[prost(bytes, tag = "3")]
@@ -289,7 +289,7 @@ pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
     BatchMessage { version: VERSION, member: member.0, entries }.encode_to_vec()
 }
 
-/// Why bytes are not read as entries.
+/// The reason why bytes are not read as entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// They are not those of a batch.

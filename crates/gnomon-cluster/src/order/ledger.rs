@@ -9,9 +9,9 @@ pub struct MemberInfo {
     pub member: Member,
     /// The name that it has given itself.
     pub name: String,
-    /// Where it is reached.
+    /// The address at which it is reached.
     pub address: String,
-    /// Whether it was heard of lately.
+    /// True if it was heard of lately.
     pub is_alive: bool,
 }
 
@@ -19,13 +19,13 @@ pub struct MemberInfo {
 struct Joined {
     name: String,
     address: String,
-    /// How many of its batches were appended.
+    /// Number of its batches that were appended.
     batches: u64,
     /// The revision of the last one.
     revision: u64,
 }
 
-/// What was appended, and who may append.
+/// The appended entries, and the members that may append.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// The newest revision; joining and leaving take one too.
@@ -43,12 +43,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The newest revision.
+    /// Returns the newest revision.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The newest revision at which something was appended: whoever has followed up to it has all. 0 if nothing was.
+    /// Returns the newest revision at which something was appended, 0 if nothing was: a member that has followed up
+    /// to it has all.
     pub fn newest(&self) -> u64 {
         self.newest
     }
@@ -89,12 +90,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Up to where each name needs nothing any more.
+    /// Returns the revision up to which each name needs nothing any more.
     pub fn kept_after(&self) -> &BTreeMap<String, u64> {
         &self.kept_after
     }
 
-    /// Nothing is kept any more for who had this name, unless he is there: whether that is so now.
+    /// Stops keeping entries for a name, unless a member with it is there. Returns true if it is not.
     pub fn keep_nothing(&mut self, name: &str) -> bool {
         let is_there = self.members.values().any(|joined| joined.name == name);
         if !is_there {
@@ -103,7 +104,7 @@ impl Ledger {
         !is_there
     }
 
-    /// A member joins by a name that nobody else has, and gets a number that nobody else had.
+    /// Adds a member by a name that no other one has, and gives it a number that no other one had.
     ///
     /// # Errors
     /// [`Refused::NameInUse`].
@@ -165,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// What was appended after a revision, at most so many batches.
+    /// Returns what was appended after a revision, in at most `batches_max` batches.
     ///
     /// # Errors
     /// [`Refused::Trimmed`].
@@ -177,7 +178,7 @@ impl Ledger {
         Ok(self.appended.range(first..).take(batches_max).cloned().collect())
     }
 
-    /// Forgets what was appended up to a revision. Who has followed up to the newest one can go on.
+    /// Forgets what was appended up to a revision. A member that has followed up to the newest one can go on.
     pub fn trim(&mut self, upto: u64) {
         self.trimmed = self.trimmed.max(upto.min(self.newest));
         while self.appended.front().is_some_and(|appended| appended.revision <= self.trimmed) {

@@ -9,13 +9,13 @@ use gnomon::sync::{Arc, Condvar, Mutex, Weak};
 
 use super::{Appended, BTreeMap, Batch, Ledger, LogError, Member, MemberInfo, OrderedLog, Refused};
 
-/// So many batches at most are given out at once.
+/// Maximum number of batches that are given out at once.
 const BATCHES_MAX: usize = 1000;
 
 #[derive(Default)]
 struct State {
     ledger: Ledger,
-    /// Whose members are.
+    /// The handles of the members: one that is dropped counts as a silent member.
     handles: BTreeMap<Member, Weak<()>>,
 }
 

@@ -32,7 +32,7 @@ pub use ledger::{Ledger, MemberInfo};
 pub use memory::MemoryLog;
 pub use sender::{Batch, Sender};
 
-/// Why the log does not do what it was asked to.
+/// The reason why the log refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A member of this name is there.
@@ -44,7 +44,7 @@ pub enum Refused {
         /// The number of the next one.
         expected: u64,
     },
-    /// What is asked for is not kept any more.
+    /// The requested entries are not kept any more.
     Trimmed {
         /// The first revision that can be followed from.
         from: u64,
@@ -71,7 +71,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Why a call of the log has failed.
+/// The reason why a call of the log has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogError {
     /// The log has answered.
@@ -81,7 +81,7 @@ pub enum LogError {
     Unreachable(String),
     /// The log has no space left. Whether it did what it was asked to is not known. The same call can be made again.
     Full(String),
-    /// What is there is not the log of this cluster, or cannot be read: what, and what to do.
+    /// The log there is not that of this cluster, or cannot be read: what is wrong, and what to do.
     Foreign(String),
 }
 
@@ -134,21 +134,22 @@ pub trait OrderedLog: Send + Sync {
     /// [`Refused::Fenced`], [`Refused::OutOfSequence`], and what keeps it from reaching the log.
     fn append(&self, member: Member, batch: &Batch) -> Result<u64, LogError>;
 
-    /// What was appended after a revision, in its order; waits so long for something. Nothing is left out, and nothing
-    /// is given twice to who goes on from the last revision that it was given. Where there are no entries, a part of a
-    /// batch stands that is not whole yet. One thread follows at a time.
+    /// Returns what was appended after a revision, in its order; waits up to `wait` for something. Nothing is left
+    /// out, and nothing is given twice to a caller that goes on from the last revision that it was given. Where there
+    /// are no entries, a part of a batch stands that is not whole yet. One thread follows at a time.
     ///
     /// # Errors
     /// [`Refused::Trimmed`], and what keeps it from reaching the log.
     fn after(&self, revision: u64, wait: Duration) -> Result<Vec<Appended>, LogError>;
 
-    /// The revision of the newest append before the call, 0 if there was none: whoever has followed up to it has all.
+    /// Returns the revision of the newest append before the call, 0 if there was none. A member that has followed up
+    /// to it has all.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
     fn newest(&self) -> Result<u64, LogError>;
 
-    /// The members, with those that were not heard of for a while, until somebody says that they are gone.
+    /// Returns the members, with those that were not heard of for a while, until they are said to be gone.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
@@ -168,8 +169,8 @@ pub trait OrderedLog: Send + Sync {
     /// [`Refused::Fenced`], and what keeps it from reaching the log.
     fn keep_after(&self, member: Member, revision: u64) -> Result<(), LogError>;
 
-    /// Says the same while the log is full: once, so it is for who has all that was appended. When the log has room again,
-    /// [`OrderedLog::keep_after`] is to be called, after which it can be said again.
+    /// Says the same while the log is full. That is possible once, so the member should have all that was appended.
+    /// When the log has room again, [`OrderedLog::keep_after`] is to be called, after which it can be said again.
     ///
     /// # Errors
     /// [`Refused::Fenced`], [`LogError::Full`] if less was said before, and what keeps it from reaching the log.
@@ -177,25 +178,25 @@ pub trait OrderedLog: Send + Sync {
         self.keep_after(member, revision)
     }
 
-    /// What was said by these last: the revision by the name, of those that are gone, too.
+    /// Returns the revision that was last said by these for each name, with the names of members that are gone.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
     fn kept_after(&self) -> Result<BTreeMap<String, u64>, LogError>;
 
-    /// Nothing is kept any more for who had this name, unless he is there: whether that is so now.
+    /// Stops keeping entries for a name, unless a member with it is there. Returns true if nothing is kept now.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
     fn keep_nothing(&self, name: &str) -> Result<bool, LogError>;
 
-    /// Forgets what was appended up to a revision, or less. Who has followed up to that one can go on.
+    /// Forgets what was appended up to a revision, or less. A member that has followed up to that one can go on.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
     fn trim(&self, upto: u64) -> Result<(), LogError>;
 
-    /// Whether it is full: nothing can be appended, and nobody can join or say what he needs.
+    /// True if the log is full: nothing can be appended, and no member can join or say what it needs.
     ///
     /// # Errors
     /// What keeps it from reaching the log.
@@ -212,8 +213,8 @@ pub trait OrderedLog: Send + Sync {
         Ok(())
     }
 
-    /// Nobody waits for the log any more: calls end soon, those that are under way and those to come, with
-    /// [`LogError::Unreachable`] if they would wait for what does not answer.
+    /// Ends all waiting for the log. Calls under way and later ones end soon, with [`LogError::Unreachable`] if they
+    /// would wait for what does not answer.
     fn close(&self) {}
 }
 
@@ -222,7 +223,7 @@ pub trait OrderedLog: Send + Sync {
 pub struct Appended {
     /// Their revision.
     pub revision: u64,
-    /// They themselves, in their order.
+    /// The entries, in their order.
     pub entries: Vec<Entry>,
     /// No member has appended this, and so it has no entries.
     pub foreign: Option<Foreign>,
@@ -233,7 +234,7 @@ pub struct Appended {
 pub struct Foreign {
     /// Its description, with the key and the revision.
     pub what: String,
-    /// How many bytes it takes in the log.
+    /// Bytes that it takes in the log.
     pub bytes: usize,
 }
 

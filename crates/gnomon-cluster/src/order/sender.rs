@@ -2,20 +2,20 @@
 
 use super::{Entry, Refused};
 
-/// What is to be appended, until it is answered.
+/// Entries that are appended together, and are kept until the log has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Its number among those of its member, from 1.
     pub sequence: u64,
-    /// What is in it.
+    /// The entries, in the order in which they were pushed.
     pub entries: Vec<Entry>,
 }
 
-/// A batch has no further entry when its changes take so many bytes.
+/// Bytes of changes from which on a batch takes no further entry.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Entries of a member on their way into the order. One batch is on its way at a time, and has what waits when it sets
-/// out; it is sent again, as it was, until somebody has answered.
+/// Entries of a member on their way into the order. One batch is on its way at a time, and has what waits when it
+/// sets out; it is sent again, as it was, until the log has answered.
 #[derive(Debug)]
 pub struct Sender {
     /// At most so many entries go into a batch.
@@ -26,7 +26,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Of a member that has appended nothing yet.
+    /// A sender of a member that has appended nothing yet.
     pub fn new(entries_max: usize) -> Sender {
         Sender { entries_max: entries_max.max(1), sent: None, sequence: 0, waiting: Vec::new() }
     }
@@ -54,12 +54,12 @@ impl Sender {
         self.sent.as_ref()
     }
 
-    /// Whether a batch is on its way.
+    /// True if a batch is on its way.
     pub fn is_sending(&self) -> bool {
         self.sent.is_some()
     }
 
-    /// A batch is appended. Answers that come late tell nothing new.
+    /// Notes that a batch is appended. Answers that come late tell nothing new.
     pub fn appended(&mut self, sequence: u64) {
         if self.sent.as_ref().is_some_and(|sent| sent.sequence == sequence) {
             self.sent = None;

@@ -1,4 +1,4 @@
-//! What transactions touch: rows that they write, and what they read.
+//! Access sets of transactions: the rows that they write, and the ranges that they read.
 //!
 //! A table is a number and its keys are bytes in order, whatever stands for that in a database. What is written tells
 //! how: two changes that commute do not conflict. What is read is kept as ranges of keys, a single key being the
@@ -19,19 +19,19 @@ pub type Key = Box<[u8]>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// What is done to a row.
+/// The kind of access to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// It is read, and must not change before the transaction commits.
     Read,
-    /// It is changed in a way that commutes with changes of the same kind, and nothing of it was seen.
+    /// It is changed by a blind update, which commutes with changes of the same kind.
     Commute(u32),
     /// It is put, replaced or deleted.
     Write,
 }
 
 impl Access {
-    /// Whether the two of different transactions contradict each other.
+    /// True if these accesses of two different transactions conflict.
     pub fn conflicts_with(self, other: Access) -> bool {
         match (self, other) {
             (Access::Read, Access::Read) => false,
@@ -48,7 +48,7 @@ pub struct Touched {
     pub table: Table,
     /// Its key; none is the whole table, as DDL changes it.
     pub key: Option<Key>,
-    /// What is done to it.
+    /// The kind of access.
     pub access: Access,
     /// The commit as of which the transaction knows the row: what has changed it since contradicts. None is the
     /// transaction's snapshot.
@@ -66,12 +66,12 @@ impl Touched {
         Touched { table, key: None, access, since: None }
     }
 
-    /// Whether it changes anything.
+    /// True if it changes anything.
     pub fn is_change(&self) -> bool {
         self.access != Access::Read
     }
 
-    /// Whether the two of different transactions contradict each other.
+    /// True if these accesses of two different transactions conflict.
     pub fn conflicts_with(&self, other: &Touched) -> bool {
         let same_row = match (&self.key, &other.key) {
             (Some(key), Some(other)) => key == other,
@@ -86,7 +86,7 @@ impl Touched {
 pub struct Range {
     /// The first key.
     pub low: Key,
-    /// What is beyond the last key; none is the end of the table.
+    /// The end, which is beyond the last key; none is the end of the table.
     pub high: Option<Key>,
 }
 
@@ -101,18 +101,18 @@ impl Range {
         Range { low: key.into(), high: Some([key, &[0]].concat().into()) }
     }
 
-    /// Whether it has this key.
+    /// True if the key is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         *self.low <= *key && self.high.as_deref().is_none_or(|high| key < high)
     }
 
-    /// Whether nothing is in it.
+    /// True if no key is in the range.
     fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| **high <= *self.low)
     }
 }
 
-/// What a transaction has read: ranges of tables, disjoint and in order.
+/// The read set of a transaction: ranges of tables, disjoint and in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadSet {
     tables: BTreeMap<Table, Vec<Range>>,
@@ -160,12 +160,12 @@ impl ReadSet {
         }
     }
 
-    /// Whether nothing was read.
+    /// True if nothing was read.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }
 
-    /// How many ranges it has.
+    /// Returns the number of ranges.
     pub fn len(&self) -> usize {
         self.tables.values().map(Vec::len).sum()
     }
@@ -180,7 +180,7 @@ impl ReadSet {
         ReadSet::of_tables(self.tables.keys().copied())
     }
 
-    /// Whether a change of this meets it.
+    /// True if a change of this row or table meets a range that was read.
     pub fn meets(&self, touched: &Touched) -> bool {
         let Some(ranges) = self.tables.get(&touched.table) else { return false };
         let Some(key) = &touched.key else { return true };
@@ -219,7 +219,7 @@ impl ReadSet {
     }
 }
 
-/// How many bytes two keys have in common at their beginning.
+/// Returns the number of bytes that two keys have in common at their beginning.
 fn agreement(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }

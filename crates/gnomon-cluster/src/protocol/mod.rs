@@ -36,7 +36,8 @@ pub use paper::PaperReplica;
 pub use replica::{Replica, Settings};
 pub use window::Window;
 
-/// A member of the cluster in one of its lives. Who comes back gets a new number, and numbers are not used again.
+/// A member of the cluster in one of its lives. One that comes back gets a new number, and numbers are not used
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member(pub u64);
 
@@ -58,7 +59,7 @@ pub struct Position {
     pub index: u32,
 }
 
-/// How a transaction is isolated from those of all members.
+/// The level at which a transaction is isolated from those of all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Generalized read committed (GRC): each statement has a snapshot of its own.
@@ -84,31 +85,31 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a transaction asks to be committed with.
+/// The request of a transaction to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Commit {
-    /// Who asks.
+    /// The transaction that asks.
     pub txn: TxnName,
-    /// How it is isolated.
+    /// The level at which it is isolated.
     pub level: Level,
     /// Its snapshot: the last commit that it could see from its beginning on.
     pub start: Version,
     /// The rows that it changes or must have unchanged.
     pub touched: Vec<Touched>,
-    /// What it read, if that is certified everywhere.
+    /// Its read set, if that is certified everywhere.
     pub reads: ReadSet,
     /// The changes, as the members' databases understand them.
     pub changes: Vec<u8>,
 }
 
-/// What stands in the total order.
+/// An entry of the total order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A transaction has begun ("T.ID"): the commits before it are those that it should see.
     Begin(TxnName),
     /// A transaction asks to commit.
     Commit(Commit),
-    /// Whether a transaction commits whose delegate alone can tell (weak voting).
+    /// The decision on a transaction that its delegate alone can make (weak voting): true if it commits.
     Decision(TxnName, bool),
     /// A procedure, which each member runs in its place in the order.
     Call(TxnName, Vec<u8>),
@@ -119,7 +120,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// What of it takes much space: its changes or parameters, in bytes.
+    /// Bytes of what takes much space: its changes or parameters.
     pub fn bytes(&self) -> usize {
         match self {
             Entry::Commit(commit) => commit.changes.len(),
@@ -140,7 +141,7 @@ impl Entry {
     }
 }
 
-/// Why a transaction does not commit.
+/// The reason why a transaction does not commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// It conflicts with others, and can be run again.
@@ -165,7 +166,7 @@ impl From<Conflict> for Reason {
     }
 }
 
-/// What a member has to do.
+/// An action that the state machine wants of its member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Have an entry ordered. Entries keep the order in which they are given.
@@ -190,17 +191,17 @@ pub enum Action {
 /// A commit to be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apply {
-    /// Which commit it will be, if it is possible.
+    /// The commit that it will be, if it is possible.
     pub version: Version,
-    /// Where it stands in the order.
+    /// Its position in the order.
     pub position: Position,
-    /// Whose it is.
+    /// Its transaction.
     pub txn: TxnName,
-    /// What is to be done.
+    /// The changes, or the procedure to run.
     pub work: Work,
 }
 
-/// What is to be done by a commit.
+/// The work that applies a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Changes, and the rows that they touch.
@@ -209,7 +210,7 @@ pub enum Work {
     Call(Vec<u8>),
 }
 
-/// What came of [`Action::Apply`], which must be the same at all members.
+/// The result of [`Action::Apply`], which must be the same at all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done, and has touched these rows, if they were not told before: those of a procedure.
@@ -242,10 +243,10 @@ pub trait Protocol {
     /// The next entry of the order.
     fn deliver(&mut self, position: Position, entry: Entry, out: &mut Vec<Action>);
 
-    /// A decision that was broadcast.
+    /// Takes a decision that was broadcast.
     fn decided(&mut self, txn: TxnName, commits: bool, out: &mut Vec<Action>);
 
-    /// What came of the last [`Action::Apply`].
+    /// Takes the result of the last [`Action::Apply`].
     fn applied(&mut self, outcome: Outcome, out: &mut Vec<Action>);
 
     /// The last commit that is applied: the snapshot of transactions that begin now.

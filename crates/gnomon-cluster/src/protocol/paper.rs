@@ -2,9 +2,10 @@
 //! figure's.
 //!
 //! Promises, if no member fails: all members commit the same transactions in the same order; promises 2 and 3 of
-//! [`protocol`](super) for whoever changes something, 3 by the tables that are declared; serializable transactions that
-//! change something have read rows as they are at their commit, but may miss rows that others insert; read committed
-//! loses updates. A member that fails before a decision is broadcast has all others wait for ever.
+//! [`protocol`](super) for transactions that change something, 3 by the tables that are declared; serializable
+//! transactions that change something have read rows as they are at their commit, but may miss rows that others
+//! insert; read committed loses updates. A member that fails before a decision is broadcast has all others wait for
+//! ever.
 //!
 //! Where the figure cannot be taken by its letters:
 //!
@@ -30,7 +31,7 @@ use super::{
 struct Local {
     level: Level,
     start: Version,
-    /// What it says that it will read.
+    /// The tables that it declares to read.
     tables_read: ReadSet,
     touched: Vec<Touched>,
     reads: ReadSet,
@@ -39,12 +40,12 @@ struct Local {
     si: bool,
     /// The changes with which it has asked to commit.
     requested: Option<Vec<u8>>,
-    /// Whether its commit is on its way.
+    /// True if its commit is on its way.
     is_ordered: bool,
     decision: bool,
 }
 
-/// What waits to be committed.
+/// A transaction of this member, by its T.ID, or one with its changes, that waits for its turn to commit.
 #[derive(Debug)]
 enum ToCommit {
     Id(u64),
@@ -60,7 +61,7 @@ pub struct PaperReplica {
     /// `lastcommitted_tid`.
     committed: Version,
     to_commit: VecDeque<ToCommit>,
-    /// What is being applied: its number, and whose it is.
+    /// The commit that is being applied: its number, and its transaction.
     applying: Option<(Version, TxnName)>,
     locals: BTreeMap<u64, Local>,
     decisions: BTreeMap<TxnName, bool>,

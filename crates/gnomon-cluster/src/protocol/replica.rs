@@ -17,12 +17,12 @@
 //!
 //! - *Bounds count what was read.* Reads are noted as they happen, so nothing is declared by hand, and what counts is
 //!   rows ([`Settings::bounds_by_rows`]) or tables.
-//! - *Whoever only reads within a bound waits for its `Begin`*, and is refused like any other if it has missed too much.
-//!   There, it commits at once, whatever it has missed.
+//! - *A transaction that only reads within a bound waits for its `Begin`*, and is refused like any other if it has
+//!   missed too much. In the paper, it commits at once, whatever it has missed.
 //! - *Nothing is restarted* behind the client's back; it is refused, and told so.
-//! - *Serializable transactions are certified everywhere* by what they read. By [`Settings::voting`] their delegate decides,
-//!   as in the paper, which keeps its reads to itself and has everybody wait; the decision stands in the order here, so
-//!   that a delegate's end ([`Entry::Gone`]) decides too.
+//! - *Serializable transactions are certified everywhere* by what they read. By [`Settings::voting`] their delegate
+//!   decides, as in the paper, which keeps its reads to itself and makes all members wait; the decision stands in the
+//!   order here, so that a delegate's end ([`Entry::Gone`]) decides too.
 //! - *They read ranges*, so that what others insert there contradicts them (phantoms), and they may not change what
 //!   others have changed.
 //! - *Read committed* certifies each row by the version on which it is based, which the paper's GRC does not.
@@ -37,14 +37,14 @@ use super::{
     TxnName, Version, Window, Work,
 };
 
-/// How all members of a cluster run the protocol: the same for all.
+/// Settings of the protocol, which are the same for all members of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether serializable transactions are decided by their delegate instead of everywhere.
+    /// True if serializable transactions are decided by their delegate instead of everywhere.
     pub voting: bool,
-    /// Whether a bound counts the commits that have changed rows which were read, instead of tables.
+    /// True if a bound counts the commits that have changed rows which were read, instead of tables.
     pub bounds_by_rows: bool,
-    /// Of how many commits the changes are kept to certify against.
+    /// Number of commits whose changes are kept to certify against.
     pub window_commits: usize,
 }
 
@@ -77,13 +77,13 @@ enum Stage {
 }
 
 impl Local {
-    /// What it should see before it may commit is not known yet.
+    /// True if it is not known yet what it should see before it may commit.
     fn waits_for_begin(&self) -> bool {
         matches!(self.level, Level::KBound(_)) && self.begun.is_none()
     }
 }
 
-/// What keeps the next entry from its turn.
+/// The work on an entry that keeps the next one from its turn.
 #[derive(Debug)]
 enum Busy {
     /// An entry is applied.
@@ -100,7 +100,7 @@ pub struct Replica {
     window: Window,
     /// The last entry that was delivered.
     delivered: Position,
-    /// What was delivered and has not had its turn.
+    /// Entries that were delivered and have not had their turn.
     queue: VecDeque<(Position, Entry)>,
     busy: Option<Busy>,
     locals: BTreeMap<u64, Local>,
@@ -122,27 +122,27 @@ impl Replica {
         }
     }
 
-    /// Who it is.
+    /// Returns the member that this replica is, in its present life.
     pub fn member(&self) -> Member {
         self.me
     }
 
-    /// What was committed last.
+    /// Returns the changes of the newest commits.
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// The last entry that was delivered.
+    /// Returns the position of the last entry that was delivered.
     pub fn delivered(&self) -> Position {
         self.delivered
     }
 
-    /// How many entries were delivered and have not had their turn.
+    /// Returns the number of entries that were delivered and are not finished.
     pub fn waiting(&self) -> usize {
         self.queue.len() + usize::from(self.busy.is_some())
     }
 
-    /// Whether the order has said that it is gone. Nothing behind that has its turn.
+    /// True if the order has said that this member is gone. No entry behind that has its turn.
     pub fn is_fenced(&self) -> bool {
         self.is_fenced
     }
@@ -206,7 +206,7 @@ impl Replica {
         }
     }
 
-    /// What was decided of a transaction, of what was delivered up to now.
+    /// Returns the decision on a transaction, if one of the entries that were delivered and wait has it.
     fn decision(&self, txn: TxnName) -> Option<Result<(), Reason>> {
         self.queue.iter().find_map(|(_, entry)| match entry {
             Entry::Decision(of, commits) if *of == txn => {
@@ -260,7 +260,7 @@ impl Replica {
         }
     }
 
-    /// Has a commit ordered that changes nothing.
+    /// Has a commit appended that changes nothing.
     pub fn commit_nothing(&mut self, number: u64, out: &mut Vec<Action>) {
         let commit = Commit {
             txn: self.name(number),
@@ -273,7 +273,7 @@ impl Replica {
         out.push(Action::Append(Entry::Commit(commit)));
     }
 
-    /// Whether a transaction may commit now, as far as all members can tell.
+    /// Certifies a transaction: fails if it may not commit now, as far as all members can tell.
     fn certify(&self, commit: &Commit) -> Result<(), Reason> {
         if commit.start < self.window.horizon() {
             return Err(Conflict::TooOld.into());

@@ -1,8 +1,9 @@
-//! What the newest commits have changed: what transactions are certified against.
+//! The changes of the newest commits, against which transactions are certified.
 //!
-//! Promises: whether a transaction passes depends on the commits before it in the order and on itself, never on which
-//! replica asks or on when: the window has the same number of commits everywhere, and whoever began before it is
-//! refused. It is rebuilt from its commits ([`Window::push`]), so a replica that was away continues with the same one.
+//! Promises: whether a transaction passes depends on the commits before it in the order and on itself, never on the
+//! replica or the time: the window has the same number of commits everywhere, and a transaction that began before it
+//! is refused. It is rebuilt from its commits ([`Window::push`]), so a replica that was away continues with the same
+//! one.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,7 +12,7 @@ use std::{
 
 use super::footprint::{Access, Key, Range, ReadSet, Table, Touched, Version};
 
-/// What was changed of a row last, by the way in which it was.
+/// The last commits that have changed a row or a table, by the kind of change.
 #[derive(Clone, Debug, Default)]
 struct Last {
     /// By a write.
@@ -66,7 +67,7 @@ pub struct Window {
     commits_max: usize,
     /// The newest commit.
     version: Version,
-    /// What each changed, the oldest first.
+    /// The changes of each commit, the oldest first.
     commits: VecDeque<Vec<Touched>>,
     tables: BTreeMap<Table, OfTable>,
 }
@@ -155,7 +156,7 @@ impl Window {
         })
     }
 
-    /// How many commits among `versions` have changed something that was read.
+    /// Returns the number of commits among `versions` that have changed something that was read.
     pub fn count_changing(&self, reads: &ReadSet, versions: RangeInclusive<Version>) -> usize {
         if reads.is_empty() {
             return 0;

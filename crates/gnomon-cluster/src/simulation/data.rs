@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Violation;
 use crate::protocol::{Key, Position, Range, Table, Touched, Version};
 
-/// What a row holds.
+/// The value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Items in the order in which they were appended.
@@ -21,7 +21,7 @@ pub enum Change {
     Put(Value),
     /// A number is added to it; none counts as 0. With a bound, only if what comes of it is at least that.
     Add {
-        /// What is added.
+        /// The quantity that is added.
         delta: i64,
         /// The bound.
         at_least: Option<i64>,
@@ -34,11 +34,11 @@ pub type Changes = BTreeMap<(Table, Key), Change>;
 /// A commit that was applied.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// Which one it is.
+    /// The commit's number.
     pub version: Version,
-    /// Where it stands in the order.
+    /// Its position in the order.
     pub position: Position,
-    /// What it touched.
+    /// The rows that it touched.
     pub touched: Vec<Touched>,
 }
 
@@ -50,7 +50,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// What was applied, the oldest first.
+    /// Returns the commits that were applied, the oldest first.
     pub fn commits(&self) -> &[Applied] {
         &self.commits
     }
@@ -107,7 +107,7 @@ impl Data {
         true
     }
 
-    /// Whether no number was ever below zero.
+    /// Checks that no number was ever below zero.
     pub fn check_numbers(&self) -> Result<(), Violation> {
         for (table, key, value) in self
             .rows

@@ -1,4 +1,4 @@
-//! What clients of a simulated cluster saw, and whether it is what their levels promise.
+//! The history of a simulated cluster as its clients saw it, and the check that it is what their levels promise.
 //!
 //! Promises: what is checked is what happened, by the values that were read and the moments at which clients were told,
 //! not what the state machines believe. That all members commit the same in the same order is checked as it happens.
@@ -37,7 +37,7 @@ pub struct Read {
     pub key: Key,
     /// The snapshot.
     pub at: Version,
-    /// What was there.
+    /// The value that was there.
     pub value: Option<Value>,
 }
 
@@ -48,35 +48,35 @@ struct Scan {
     range: Range,
     at: Version,
     rows: Vec<(Key, Value)>,
-    /// What was written before, and so left out.
+    /// The keys that the transaction had written before, which are left out.
     own: BTreeSet<Key>,
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// It has committed with this version; if it changed nothing, behind it.
     Committed(Version),
     /// It has not.
     Refused(Reason),
-    /// Its member went before anybody could tell.
+    /// Its member went before its end was known.
     Unknown,
 }
 
 /// A transaction, as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Which one it is.
+    /// The name of the transaction.
     pub name: TxnName,
-    /// How it was isolated.
+    /// Its isolation level.
     pub level: Level,
     /// When its client began it.
     pub begun_at: Micros,
     /// Its snapshot.
     pub start: Version,
-    /// What it read by rows.
+    /// The rows that it read.
     pub reads: Vec<Read>,
-    /// What it touched.
+    /// The rows that it touched.
     pub touched: Vec<Touched>,
     /// How it ended, and when.
     pub end: Option<(End, Micros)>,
@@ -85,17 +85,17 @@ pub struct Record {
     appended: Vec<(Table, Key, u64)>,
     /// When its client was told that it has committed.
     acknowledged_at: Option<Micros>,
-    /// Which commit it is.
+    /// The commit that it is.
     version: Option<Version>,
 }
 
 impl Record {
-    /// Whether it has changed something.
+    /// True if it has changed something.
     pub fn changes_something(&self) -> bool {
         self.touched.iter().any(Touched::is_change)
     }
 
-    /// How long it took until its client was told how it ended.
+    /// Returns the time until its client was told how it ended.
     pub fn duration_us(&self) -> Option<Micros> {
         self.end.map(|(_, at)| at - self.begun_at)
     }
@@ -105,11 +105,11 @@ impl Record {
     }
 }
 
-/// What happened in a run.
+/// The history of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     records: Vec<Record>,
-    /// Whose each commit is.
+    /// The index of each commit's record.
     order: BTreeMap<Version, usize>,
 }
 
@@ -119,7 +119,7 @@ impl History {
         &self.records
     }
 
-    /// How many have committed a change.
+    /// Returns the number of transactions that have committed a change.
     pub fn commits(&self) -> usize {
         self.order.len()
     }
@@ -217,7 +217,7 @@ impl History {
         }
     }
 
-    /// Whether all was as promised, but for bounds. `data` is what all members have at the end.
+    /// Checks that all was as promised, but for bounds. `data` is what all members have at the end.
     pub(super) fn check(&self, data: &Data, is_paper: bool) -> Result<(), Violation> {
         for record in &self.records {
             if record.acknowledged_at.is_some() && record.changes_something() && record.version.is_none() {
@@ -244,7 +244,7 @@ impl History {
         self.order.get(&version).map_or(&[], |record| &self.records[*record].touched)
     }
 
-    /// Nobody has changed what it changes between what it is based on and its commit.
+    /// Checks that no other commit has changed what it changes between what it is based on and its own commit.
     fn check_writes(&self, record: &Record, is_paper: bool) -> Result<(), Violation> {
         let Some(version) = record.version else { return Ok(()) };
         if is_paper && matches!(record.level, Level::ReadCommitted | Level::Serializable) {
@@ -262,7 +262,7 @@ impl History {
         Ok(())
     }
 
-    /// What it read was there when it committed.
+    /// Checks that what a serializable transaction read was still there when it committed.
     fn check_serializable(&self, record: &Record, data: &Data, is_paper: bool) -> Result<(), Violation> {
         let Some(version) = record.version.filter(|_| record.level == Level::Serializable) else {
             return Ok(());
@@ -283,7 +283,8 @@ impl History {
         Ok(())
     }
 
-    /// Nobody has missed more than he accepts of what was told before he began.
+    /// Checks that no transaction with a bound has missed more commits than that, of those that were told before it
+    /// began.
     pub(super) fn check_bounds(&self, by_rows: bool) -> Result<(), Violation> {
         let mut told: Vec<(Micros, Version)> = self
             .records
@@ -313,7 +314,7 @@ impl History {
         Ok(())
     }
 
-    /// What was committed is there, once, and nothing else is.
+    /// Checks that each item that was committed is there, once, and that nothing else is.
     fn check_values(&self, data: &Data, is_paper: bool) -> Result<(), Violation> {
         let committed = || self.records.iter().filter(|record| record.version.is_some());
         let loses = is_paper && committed().any(|record| record.level == Level::ReadCommitted);
@@ -339,8 +340,8 @@ impl History {
         }
     }
 
-    /// There is no cycle of transactions of which each must come before the next: because the next has read or
-    /// overwritten what it wrote, or, of a serializable one, changed what it read.
+    /// Checks that there is no cycle of transactions of which each must come before the next: because the next has
+    /// read or overwritten what it wrote, or, of a serializable one, changed what it read.
     fn check_cycles(&self, data: &Data, is_paper: bool) -> Result<(), Violation> {
         if is_paper {
             return Ok(());
@@ -398,7 +399,7 @@ impl Record {
         Violation(format!("{:?} ({}, snapshot {}) {what}", self.name, self.level, self.start.0))
     }
 
-    /// It has read the snapshots that it says.
+    /// Checks that it has read the snapshots that it says.
     fn check_reads(&self, data: &Data) -> Result<(), Violation> {
         for read in &self.reads {
             if self.level != Level::ReadCommitted && read.at != self.start {

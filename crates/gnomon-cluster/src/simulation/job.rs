@@ -1,4 +1,4 @@
-//! What clients of a simulated cluster do.
+//! The transactions that clients of a simulated cluster run.
 
 use gnomon::env::Rng;
 
@@ -19,9 +19,9 @@ pub enum Step {
         table: Table,
         /// Its key.
         key: Key,
-        /// What is added.
+        /// The quantity that is added.
         delta: i64,
-        /// What must be left, if anything.
+        /// The least quantity that must be left, if there is a bound.
         at_least: Option<i64>,
     },
     /// Waits for so many microseconds.
@@ -31,17 +31,17 @@ pub enum Step {
 /// A transaction.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// How it is isolated.
+    /// Its isolation level.
     pub level: Level,
-    /// Whether it is a call of a procedure, which all members run in its turn.
+    /// True if it is a call of a procedure, which all members run in its turn.
     pub is_call: bool,
-    /// What it says that it will read.
+    /// The read set that it declares.
     pub declared: ReadSet,
-    /// What it does.
+    /// Its steps, in their order.
     pub steps: Vec<Step>,
 }
 
-/// Where jobs come from.
+/// A source of jobs.
 pub trait Jobs {
     /// The next one.
     fn next(&mut self, rng: &mut Rng) -> Job;
@@ -52,11 +52,11 @@ pub trait Jobs {
 pub struct Mixed {
     /// Each is as likely.
     pub levels: Vec<Level>,
-    /// Whether some serializable ones are calls of procedures.
+    /// True if some serializable ones are calls of procedures.
     pub has_calls: bool,
-    /// How many tables there are.
+    /// Number of tables.
     pub tables: u64,
-    /// How many rows a table has.
+    /// Number of rows of a table.
     pub rows: u64,
     /// The next item of a list.
     pub next_item: u64,

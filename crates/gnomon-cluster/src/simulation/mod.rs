@@ -38,20 +38,20 @@ pub use job::{Job, Jobs, Mixed, Step};
 /// Microseconds of virtual time.
 pub type Micros = u64;
 
-/// Which protocol members run.
+/// The protocol that members run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// That of the paper.
     Paper {
-        /// Whether a transaction that has missed too much is run again by its member, as in the paper's figure; its
-        /// measurements count it as aborted.
+        /// True if a transaction that has missed too much is run again by its member, as in the paper's figure; the
+        /// paper's measurements count it as aborted.
         restarts: bool,
     },
     /// That which is used.
     Used(Settings),
 }
 
-/// How long things take.
+/// Durations of the simulated steps.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// A message from a member to the log and its answer, half of it each: one for each member, which are taken in turns.
@@ -79,7 +79,7 @@ impl Times {
     }
 }
 
-/// What fails, and how often: an average time between two of a kind; none never happens.
+/// The faults, with an average time between two of a kind; none never happens.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// A member crashes: it forgets what is not durable, and comes back a while later.
@@ -92,7 +92,7 @@ pub struct Faults {
     pub log_us: Option<Micros>,
     /// Something else than a member writes into the log.
     pub foreign_us: Option<Micros>,
-    /// Of a hundred messages, so many are lost, and as many come twice.
+    /// Percentage of messages that are lost, and of those that come twice.
     pub lost_percent: u64,
 }
 
@@ -113,17 +113,17 @@ impl Faults {
 /// A simulated cluster and its clients.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How many members there are.
+    /// Number of members.
     pub members: usize,
-    /// What they run.
+    /// The protocol that they run.
     pub which: Which,
     /// How long things take.
     pub times: Times,
-    /// What fails.
+    /// The faults that they meet.
     pub faults: Faults,
-    /// How many transactions there are.
+    /// Number of transactions.
     pub transactions: usize,
     /// The average time from one to the next, over all members.
     pub interarrival_us: Micros,
@@ -171,13 +171,13 @@ impl Options {
     }
 }
 
-/// Who is not heard of for so long is held for gone.
+/// Time without a sign of a member after which it is held for gone.
 const GONE_US: Micros = 40_000;
-/// How long to wait for an answer before asking again.
+/// Time to wait for an answer before asking again.
 const RESEND_US: Micros = 8_000;
-/// How long a fault lasts at most.
+/// Maximum duration of a fault.
 const FAULT_US: Micros = 60_000;
-/// When all is to be over behind the last transaction, at the latest.
+/// Time behind the last transaction at which all is to be over, at the latest.
 const DRAIN_US: Micros = 20_000_000;
 const ENTRIES_MAX: usize = 64;
 
@@ -209,7 +209,7 @@ struct At {
     life: u64,
 }
 
-/// What is to be applied.
+/// The work of a commit: changes, or a call that makes them.
 #[derive(Clone, Debug)]
 enum Work {
     Changes(Changes),
@@ -235,7 +235,7 @@ struct Node {
     stream: u64,
     /// The newest revision that has come.
     received: u64,
-    /// When what comes over the connection arrives at the earliest.
+    /// The earliest time at which the next message over the connection arrives.
     stream_free_at: Micros,
     is_up: bool,
     is_cut: bool,
@@ -244,7 +244,7 @@ struct Node {
     running: BTreeMap<u64, Running>,
     applying: Option<Apply>,
     data: Data,
-    /// How many commits are durable.
+    /// Number of commits that are durable.
     durable: usize,
     /// Changes that wait for those of the next commit, by a planted bug.
     #[cfg(test)]
@@ -266,14 +266,14 @@ pub struct Cluster<'j> {
     events: BinaryHeap<Reverse<(Micros, u64)>>,
     pending: BTreeMap<u64, Event>,
     ledger: Ledger,
-    /// The newest revision that was sent to whoever is connected.
+    /// The newest revision that was sent to the connected members.
     told: u64,
     is_log_up: bool,
     nodes: Vec<Node>,
     jobs: &'j mut dyn Jobs,
     arrived: usize,
     next_number: u64,
-    /// What is to be applied, and whose it is: its number here stands for it in entries.
+    /// The work of transactions, with the index of each one's record; an entry has its index here for its changes.
     work: Vec<(Work, usize)>,
     history: History,
 }

@@ -99,7 +99,7 @@ pub fn any_certificate() -> std::sync::Arc<dyn rustls::client::danger::ServerCer
     std::sync::Arc::new(verify::Verifier { algorithms, authorities: None, checks_name: false })
 }
 
-/// Why a URL cannot be used.
+/// The reason why a URL cannot be used.
 #[derive(Debug)]
 pub enum UrlError {
     /// It does not have the form of a URL.

@@ -13,7 +13,7 @@ use rustls::{
 
 use crate::certificate::is_valid_at;
 
-/// Whom a client trusts.
+/// The certificates that a client trusts.
 #[derive(Debug)]
 pub(super) struct Authorities {
     pub(super) roots: RootCertStore,

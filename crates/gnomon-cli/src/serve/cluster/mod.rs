@@ -30,16 +30,16 @@ pub use watch::Watch;
 mod view;
 mod watch;
 
-/// How long a member waits for one of its own name that may have died.
+/// Maximum time that a member waits for one of its own name that may have died.
 const NAME_WAIT: Duration = Duration::from_secs(20);
-/// How long it waits for room in a full log.
+/// Maximum time that it waits for room in a full log.
 const ROOM_WAIT: Duration = Duration::from_secs(120);
-/// After so long without anything of a copy that is told.
+/// Time without any bytes of a copy after which that is reported.
 const SILENCE: Duration = Duration::from_secs(15);
-/// How long after it was not let in it asks again.
+/// Time from a refused join to the next try.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What makes a server a member of a cluster.
+/// Options that make a server a member of a cluster.
 #[derive(Args)]
 pub struct ClusterArguments {
     /// The etcd that orders the commits of a cluster, which this server joins: a URL, or several of its nodes, with commas.
@@ -53,7 +53,7 @@ pub struct ClusterArguments {
     /// No other one has it: letters, digits, - _ and . make it up. A member comes back by it.
     #[arg(long, value_name = "NAME", requires = "cluster", value_parser = parse_name)]
     node: Option<String>,
-    /// What the keys of the cluster in etcd begin with.
+    /// The prefix of the cluster's keys in etcd.
     ///
     /// One etcd is for one cluster, whose members trim all of it.
     #[arg(long, value_name = "PREFIX", requires = "cluster", default_value = "/gnomon")]
@@ -125,7 +125,7 @@ fn parse_address(text: &str) -> Result<String, String> {
     }
 }
 
-/// With whom a copy is taken.
+/// The credentials with which a copy is taken.
 pub struct Credentials {
     pub user: String,
     pub password: Option<String>,
@@ -140,13 +140,13 @@ pub struct Joining<'a> {
     source: Option<Target>,
     name: String,
     log: Arc<EtcdLog>,
-    /// Of the data that the cluster has.
+    /// The number of the data that the cluster has.
     data: Option<u64>,
-    /// Whether the directory has no database before this.
+    /// True if the directory had no database before this start.
     is_new: bool,
-    /// As whom it has joined for its copy, if it has one.
+    /// The member as which it has joined for its copy, if it takes one.
     copied_as: OnceCell<Member>,
-    /// Of the data that this one gives the cluster, if it is the first one.
+    /// The number of the data that this one gives the cluster, if it is the first member.
     made: OnceCell<u64>,
 }
 
@@ -300,7 +300,7 @@ impl Joining<'_> {
         join().map_err(Stopped::Log)
     }
 
-    /// Joins, and waits for who had the name and may have died, and for room in the log.
+    /// Joins; waits until a member of the same name that may have died is gone, and until the log has room.
     fn wait_to_join<T>(&self, mut join: impl FnMut() -> Result<T, Stopped>) -> Result<T, Failure> {
         let (clock, mut told) = (SystemClock::new(), String::new());
         loop {
@@ -353,7 +353,7 @@ impl Joining<'_> {
         Ok(database)
     }
 
-    /// Whether another member has given the cluster its data while this one has made some in a new directory.
+    /// True if another member has given the cluster its data while this one has made some in a new directory.
     fn is_outrun(&self) -> bool {
         let is_other =
             |made: &u64| self.log.data(None).is_ok_and(|known| known.is_some_and(|data| data != *made));
@@ -443,8 +443,8 @@ fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failu
     }
 }
 
-/// Tells of a source that nothing comes from, until nobody says any more that something has: it may be slow or hang, which
-/// only people can tell apart.
+/// Reports each time that nothing has come from a source for a while, until the sender of `heard` is dropped. The
+/// source may be slow or hang, which only an operator can tell apart.
 fn tell_of_silence(heard: &mpsc::Receiver<()>, source: &str) {
     let mut silent = Duration::ZERO;
     loop {

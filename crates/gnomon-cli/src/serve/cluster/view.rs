@@ -1,4 +1,4 @@
-//! What is shown of a cluster: its members, and how transactions have ended.
+//! Reports on a cluster: its members, and how transactions have ended.
 
 use gnomon::sync::{Arc, Weak};
 use gnomon_cluster::{
@@ -11,7 +11,7 @@ use gnomon_sql::{
     session::RetryCounts,
 };
 
-/// What SQL and metrics show of the cluster.
+/// The source of what SQL and metrics show of the cluster.
 pub struct View {
     pub node: Weak<Node>,
     pub retries: Arc<RetryCounts>,

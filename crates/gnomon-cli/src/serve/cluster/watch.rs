@@ -21,7 +21,7 @@ use gnomon_server::ServerHandle;
 
 use super::tell;
 
-/// How often it looks.
+/// Interval at which it looks.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Watches a member: tells how the cluster changes, and stops the server when the member has stopped.
@@ -67,19 +67,19 @@ impl Watch {
     }
 }
 
-/// What people were told.
+/// The state of the cluster as it was reported last.
 #[derive(Default)]
 struct Known {
     is_apart: bool,
     is_full: bool,
-    /// The other members by name: who each is in this life, and whether it is heard of.
+    /// The other members by name: the number of each in this life, and true if it is heard of.
     others: BTreeMap<String, (Member, bool)>,
     dropped: BTreeSet<String>,
     skipped: u64,
 }
 
 impl Known {
-    /// What has changed, as lines to tell, of a member with this name.
+    /// Returns the changes since the last report, as lines, for the member with this name.
     fn update(&mut self, status: &Status, name: &str) -> Vec<String> {
         let mut news = Vec::new();
         match &status.away {

@@ -159,7 +159,7 @@ impl Tokens {
                 let token = answer.into_inner().token.parse();
                 Some(token.map_err(|_| Status::internal("the token of etcd cannot be sent"))?)
             }
-            // It lets everybody in at present.
+            // It lets every client in at present.
             Err(status) if status.message().contains("authentication is not enabled") => None,
             Err(status) => return Err(status),
         };

@@ -11,10 +11,10 @@ use super::{
     messages::{Compare, RequestOp},
 };
 
-/// So much of a batch goes into one request; etcd takes 1.5 MiB.
+/// Maximum bytes of a batch in one request; etcd takes 1.5 MiB.
 pub(super) const PIECE_BYTES_MAX: usize = 1_000_000;
 
-/// So many keys are deleted by one request; etcd takes 128.
+/// Maximum number of keys that one request deletes; etcd takes 128.
 const DELETES_MAX: usize = 100;
 
 /// The value of a key of pieces when the last one is there.
@@ -48,8 +48,8 @@ impl Space {
         let (member_key, ack_key) = (self.keys.member(name), self.keys.ack(member));
         let pieces_key = self.keys.pieces(member, sequence);
         let pieces = bytes.len().div_ceil(PIECE_BYTES_MAX).max(1) as u64;
-        // What is expected to be appended, and at which revision its last piece. There is no batch 0, nor one before:
-        // who asks for it is told which one is next.
+        // The state that the append expects, and the revision of the last piece. There is no batch 0, nor one before:
+        // a request for it is answered with the number of the next one.
         let (mut ack, mut revision) = (Ack { batch: sequence.wrapping_sub(1), pieces: 0 }, 0);
         let mut first = None;
         loop {
@@ -117,15 +117,15 @@ impl Space {
         }
     }
 
-    /// Forgets the log up to a revision, but no version that whoever follows from there needs: not the newest one, and
-    /// no piece of a batch whose last piece is not forgotten.
+    /// Forgets the log up to a revision, but no version that a follower from there needs: not the newest one, and no
+    /// piece of a batch whose last piece is not forgotten.
     pub(super) async fn trim(&self, upto: u64) -> Result<(), LogError> {
         let reads = [&self.keys.all_members, &self.keys.all_pieces].map(RequestOp::get_all);
         let answer =
             self.client.read([vec![RequestOp::get(&self.keys.log)], reads.to_vec()].concat()).await?;
         // Something else may have deleted it.
         let newest = answer.found(0).first().map_or(answer.revision(), |kv| kv.mod_revision);
-        // Nobody else can append the rest of a batch.
+        // No other member can append the rest of a batch.
         let heard: BTreeSet<Member> =
             answer.found(1).iter().map(|kv| Member(kv.create_revision as u64)).collect();
         let upto = i64::try_from(upto).unwrap_or(i64::MAX).min(newest);

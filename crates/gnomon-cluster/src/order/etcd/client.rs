@@ -31,20 +31,20 @@ use super::{
     },
 };
 
-/// How long one endpoint has for an answer before another one is asked.
+/// Time that one endpoint has for an answer before another one is asked.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(2);
-/// How long to wait after all endpoints have failed.
+/// Pause after all endpoints have failed.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a connection may take to be made.
+/// Maximum time to make a connection.
 const CONNECT: Duration = Duration::from_secs(1);
-/// How long a node has for giving space back.
+/// Maximum time that a node has for giving space back.
 const DEFRAGMENT: Duration = Duration::from_secs(60);
-/// How often a call asks for another token.
+/// Maximum number of times that a call asks for another token.
 const RENEWALS_MAX: usize = 3;
 /// How often a connection is tried that nothing comes over; etcd closes those that do so more often than every 5 s.
 const PING: Duration = Duration::from_secs(6);
 
-/// Why a call has failed.
+/// The reason why a call has failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// As the log says it.
@@ -69,7 +69,7 @@ impl From<Failure> for LogError {
     }
 }
 
-/// What an answer that is not the wanted one means.
+/// The meaning of an answer that is not the wanted one.
 enum Verdict {
     /// Another endpoint may do better.
     Again(String),
@@ -148,7 +148,7 @@ impl Client {
         F: Future<Output = Result<T, Status>>,
     {
         let end = Instant::now() + self.timeout;
-        // What each endpoint has failed with.
+        // The failure of each endpoint.
         let mut failed = BTreeMap::new();
         let mut renewals = 0;
         for tried in 1.. {
@@ -259,8 +259,8 @@ impl Client {
         self.unary("/etcdserverpb.KV/Compact", request).await.map(|_: Done| ())
     }
 
-    /// Has each node that is named here give back the space of what it has forgotten; one answers nobody meanwhile. Fails
-    /// if none has done so.
+    /// Makes each node that is named here give back the space of what it has forgotten; a node does not answer
+    /// meanwhile. Fails if none has done so.
     pub(super) async fn defragment(&self) -> Result<(), Failure> {
         let mut failed = Vec::new();
         for node in &self.nodes {
@@ -297,7 +297,7 @@ impl Client {
         Ok(alarms.into_iter().filter(|alarm| alarm.kind == NO_SPACE).map(|alarm| alarm.node).collect())
     }
 
-    /// Has nodes accept writes again that had reached their quotas.
+    /// Makes nodes accept writes again that had reached their quotas.
     pub(super) async fn end_alarms(&self) -> Result<(), Failure> {
         for node in self.full_nodes().await? {
             self.alarm(END_ALARM, node).await?;

@@ -18,16 +18,16 @@ use super::{
 };
 use crate::protocol::Entry;
 
-/// How far the log is followed.
+/// The position up to which the log is followed.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     /// The revision up to which it was given out.
     given: u64,
     /// The newest revision that was looked at of those that have changed the key.
     seen: u64,
-    /// How it was found there; nothing if only what is behind was asked for.
+    /// The state of the key there; none if only what is behind was asked for.
     found: Option<Found>,
-    /// What is not given out yet.
+    /// Batches that are not given out yet.
     ready: Vec<Appended>,
     /// Events of a revision of which the next fragment may have more.
     unfinished: Vec<Event>,
@@ -42,7 +42,7 @@ enum Found {
 }
 
 impl Follower {
-    /// What was appended after a revision; waits so long for something.
+    /// Returns what was appended after a revision; waits up to `wait` for something.
     pub(super) async fn after(
         &mut self,
         space: &Space,
@@ -197,7 +197,7 @@ async fn whole(space: &Space, last: Record, revision: i64) -> Result<Option<Byte
     let (mut previous, mut pieces) = (last.previous, vec![last.bytes]);
     while previous > 0 {
         let version = match space.client.version(&space.keys.log, previous).await {
-            // Who follows from the last piece on does not need the others.
+            // A member that follows from the last piece on does not need the others.
             Err(Failure::Compacted) => return Err(Refused::Trimmed { from: revision as u64 }.into()),
             version => version?,
         };

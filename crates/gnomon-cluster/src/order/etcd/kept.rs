@@ -1,10 +1,10 @@
-//! How far members need the log.
+//! The revisions up to which members do not need the log.
 //!
-//! A member says it by a key of its own. A full etcd takes no value, but it deletes keys: for that a member has a key for
-//! each bit of a revision from its joining on, and deletes those of the bits that are set; one too that is not heard of any
-//! more and cannot join anew, which needs values. As etcd takes them again, the member says it by its key, and makes the
-//! missing ones anew with that. To delete one is only for who knows when they were made: what is asked for late changes
-//! none of a later time.
+//! A member says it by a key of its own. A full etcd takes no value, but it deletes keys: for that a member has a key
+//! for each bit of a revision from its joining on, and deletes those of the bits that are set; one too that is not
+//! heard of any more and cannot join anew, which needs values. As etcd takes them again, the member says it by its
+//! key, and makes the missing ones anew with that. A deletion names the revision at which the bits were made, so a
+//! late request deletes no bits that were made later.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ const BITS: u32 = 64;
 /// The bits of the member that has joined here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bits {
-    /// When they were made last, or before that.
+    /// The revision at which they were made last, or an earlier one.
     made_at: i64,
-    /// Of these the keys may be missing since.
+    /// Bits whose keys may be missing since.
     deleted: u64,
 }
 
@@ -97,7 +97,7 @@ impl Shared {
         Ok((own.name.clone(), own.bits))
     }
 
-    /// Notes that bits were made anew as they were known, unless somebody has come to know more of them meanwhile.
+    /// Notes that bits were made anew, unless the member knows of other ones by now.
     pub(super) fn note_bits_made(&self, member: Member, known: Bits, revision: i64) {
         if let Some(own) = self.joined.lock().as_mut().filter(|own| own.member == member)
             && own.bits.made_at == known.made_at
@@ -126,10 +126,10 @@ impl Space {
         let mut kept: BTreeMap<String, u64> = BTreeMap::new();
         for kv in answer.found(0) {
             let revision = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
-            // Whoever has written something else there is served as one that needs everything.
+            // A value that is not a revision means that the member needs everything.
             kept.insert(Keys::rest(&kv.key, &self.keys.all_kept).into_owned(), revision.unwrap_or(0));
         }
-        // Who has none was never there.
+        // A name without any bit has never joined.
         let mut missing: BTreeMap<String, u64> = BTreeMap::new();
         for (name, bit) in answer.found(1).iter().filter_map(|kv| self.keys.name_and_bit(&kv.key)) {
             *missing.entry(name).or_insert(u64::MAX) &= !1_u64.checked_shl(bit).unwrap_or(0);

@@ -2,10 +2,10 @@
 //!
 //! | Key                         | Lease | Written                     | Meaning                                      |
 //! |-----------------------------|-------|-----------------------------|----------------------------------------------|
-//! | `gnomon-cluster-of-this-etcd` |     | by who comes first          | the prefix: one etcd has one cluster         |
-//! | `PREFIX/cluster`            |       | by who comes first          | the number of the cluster                    |
+//! | `gnomon-cluster-of-this-etcd` |     | by the first member         | the prefix: one etcd has one cluster         |
+//! | `PREFIX/cluster`            |       | by the first member         | the number of the cluster                    |
 //! | `PREFIX/log`                |       | by each append              | [`Record`]; its versions are the log         |
-//! | `PREFIX/data`               |       | by who has data first       | the number of the data                       |
+//! | `PREFIX/data`               |       | by the first to have data   | the number of the data                       |
 //! | `PREFIX/members/NAME`       | yes   | by joining                  | the member is heard of, and where            |
 //! | `PREFIX/live/NAME`          |       | by joining, with the former | the member was not said gone                 |
 //! | `PREFIX/ack/MEMBER`         |       | by each append              | [`Ack`]: how far the member's batches are    |
@@ -28,7 +28,7 @@ pub(super) struct Record {
     /// The revision of the piece before; 0 if there is none.
     #[prost(int64, tag = "1")]
     pub previous: i64,
-    /// Whether another piece follows.
+    /// True if another piece follows.
     #[prost(bool, tag = "2")]
     pub is_unfinished: bool,
     #[prost(bytes = "bytes", tag = "3")]
@@ -57,13 +57,13 @@ impl Record {
     }
 }
 
-/// What a member has appended.
+/// The position of a member's appends.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct Ack {
     /// The number of its last batch.
     #[prost(uint64, tag = "1")]
     pub batch: u64,
-    /// How many pieces of that are appended; 0 if all are.
+    /// Number of its pieces that are appended; 0 if all are.
     #[prost(uint64, tag = "2")]
     pub pieces: u64,
 }
@@ -81,7 +81,7 @@ pub(super) struct Keys {
     pub log: Bytes,
     pub cluster: Bytes,
     pub data: Bytes,
-    /// Of the etcd, whichever cluster it is for.
+    /// The key of the etcd itself, whichever cluster it is for.
     pub owner: Bytes,
     pub all_acks: Bytes,
     pub all_kept: Bytes,
@@ -114,7 +114,7 @@ impl Keys {
         }
     }
 
-    /// What the keys begin with.
+    /// Returns the prefix of all keys.
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -139,7 +139,7 @@ impl Keys {
         self.key(format_args!("bits/{name}/{bit}"))
     }
 
-    /// What the keys of all bits of a name begin with.
+    /// Returns the prefix of the keys of all bits of a name.
     pub(super) fn bits(&self, name: &str) -> Bytes {
         self.key(format_args!("bits/{name}/"))
     }
@@ -159,7 +159,7 @@ impl Keys {
         self.key(format_args!("pieces/{}/{batch}", member.0))
     }
 
-    /// What a key has behind one of the beginnings.
+    /// Returns the part of a key behind one of the prefixes.
     pub(super) fn rest<'a>(key: &'a [u8], beginning: &[u8]) -> std::borrow::Cow<'a, str> {
         String::from_utf8_lossy(key.strip_prefix(beginning).unwrap_or(key))
     }

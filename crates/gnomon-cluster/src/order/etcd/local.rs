@@ -73,7 +73,7 @@ impl LocalEtcd {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is for whoever has started it, and ends it then.
+            // Ctrl-C reaches the program that has started it, which ends it then.
             .process_group(0)
             .spawn()?;
         self.nodes[node] = Some(child);
@@ -97,7 +97,7 @@ impl LocalEtcd {
         self.nodes[node].as_ref().map(Child::id)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn count(&self) -> usize {
         self.nodes.len()
     }
@@ -131,7 +131,7 @@ impl LocalEtcd {
         Ok(answer)
     }
 
-    /// Where clients reach a port: by TLS if the nodes have a certificate.
+    /// Returns the URL at which clients reach a port: with TLS if the nodes have a certificate.
     fn url(&self, port: u16) -> String {
         let is_encrypted = self.options.iter().any(|option| option.starts_with("--cert-file="));
         url(if is_encrypted { "https" } else { "http" }, port)

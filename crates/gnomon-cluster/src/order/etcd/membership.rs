@@ -1,4 +1,4 @@
-//! Who is in the cluster: joining, being heard of, and being gone.
+//! Membership of the cluster: joining, being heard of, and being gone.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::protocol::Entry;
 
-/// How late the answer that a lease is kept may be.
+/// Maximum delay of the answer that a lease is kept.
 const SILENT_MAX: Duration = Duration::from_secs(1);
 
 /// The member that this process is.
@@ -80,7 +80,7 @@ impl Shared {
         }
     }
 
-    /// How long etcd has not answered this member, if that is longer than it should be.
+    /// Returns the time for which etcd has not answered this member, if that is longer than it should be.
     pub(super) fn silent_for(&self) -> Option<Duration> {
         let heard_at = *self.joined.lock().as_ref()?.heard_at.lock();
         Some(heard_at.elapsed()).filter(|silent| *silent > self.ttl / 3 + SILENT_MAX)
@@ -174,7 +174,7 @@ impl Space {
         Ok(answer.found(0).iter().map(info).collect())
     }
 
-    /// Says that a member is gone, unless somebody has said so, or it is heard of and is another one than this.
+    /// Says that a member is gone, unless that was said already, or it is heard of and is another one than this.
     async fn say_gone(&self, member: Member, name: &str, is_own: bool) -> Result<(), LogError> {
         let (member_key, live_key) = (self.keys.member(name), self.keys.live(name));
         let entry = encoding::encode(&[Entry::Gone(member)]);
@@ -186,7 +186,7 @@ impl Space {
             RequestOp::delete(&self.keys.ack(member)),
         ];
         match is_own {
-            // While the marker is there nobody else has the name.
+            // No other member has the name while the marker is there.
             true => changes.push(RequestOp::delete(&member_key)),
             false => compare.push(Compare::not_created(&member_key, member.0 as i64)),
         }

@@ -344,7 +344,7 @@ impl RequestOp {
 }
 
 impl TxnResponse {
-    /// What the range that was asked for in this place has found.
+    /// Returns the key-value pairs that the range request in this place has found.
     pub(super) fn found(&self, place: usize) -> &[KeyValue] {
         self.responses.get(place).and_then(|response| response.range.as_ref()).map_or(&[], |range| &range.kvs)
     }

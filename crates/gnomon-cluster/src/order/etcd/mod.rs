@@ -55,19 +55,19 @@ pub use local::LocalEtcd;
 use membership::Joined;
 use messages::{Compare, RequestOp};
 
-/// Where the log of a cluster is.
+/// The place of a cluster's log, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdOptions {
     /// The endpoints of etcd's nodes, as `http://HOST:2379` or `https://HOST:2379`, separated by commas.
     pub endpoints: String,
     /// The credentials that they ask for.
     pub access: EtcdAccess,
-    /// What the keys of the cluster begin with, so that several clusters can share an etcd.
+    /// The prefix of the cluster's keys. One etcd is for one cluster, whose members trim all of it.
     pub prefix: String,
     /// For how long a member is not heard of until another one may say that it is gone, in whole seconds. etcd makes it
     /// at least one and a half times its election timeout.
     pub ttl: Duration,
-    /// How long a call may take, while endpoints do not answer.
+    /// Maximum time of a call, while endpoints do not answer.
     pub timeout: Duration,
 }
 
@@ -112,7 +112,7 @@ pub struct EtcdLog {
     is_closed: AtomicBool,
 }
 
-/// How often a call that waits looks whether the log is closed.
+/// Interval at which a call that waits looks whether the log is closed.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl EtcdLog {
@@ -228,7 +228,7 @@ impl OrderedLog for EtcdLog {
         self.run(move |shared| async move {
             let appended =
                 shared.follower.lock().await.after(&shared.space, shared.cluster, revision, wait).await?;
-            // A watch says nothing if there is nothing, and if nobody is there.
+            // A watch is silent if there is nothing, and also if etcd is not there.
             match shared.silent_for().filter(|_| appended.is_empty()) {
                 Some(silent) => Err(LogError::Unreachable(format!(
                     "etcd has not answered for {:.1} seconds",
@@ -310,7 +310,7 @@ fn value_of(number: u64) -> Bytes {
 }
 
 impl Space {
-    /// Has the etcd be for this cluster: members trim all of it.
+    /// Claims the etcd for this cluster, whose members trim all of it. Fails if another one has it.
     async fn own(&self) -> Result<(), LogError> {
         let (key, prefix) = (&self.keys.owner, self.keys.prefix());
         let known = self.value_or_put(key, Bytes::from(prefix.to_owned())).await?;

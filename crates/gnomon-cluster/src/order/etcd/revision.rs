@@ -16,7 +16,7 @@ use super::{
     messages::{DELETE, Event, KeyValue, PUT, WatchCreateRequest},
 };
 
-/// So many bytes of a foreign value are shown.
+/// Maximum bytes of a foreign value that are shown.
 const SHOWN_BYTES: usize = 20;
 
 /// The effect of a revision on the log.

@@ -59,7 +59,7 @@ impl Etcd {
         self.local.kill(node).unwrap();
     }
 
-    /// Whether a node leads, by its metrics.
+    /// True if a node leads, by its metrics.
     fn leads(&self, node: usize) -> bool {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.local.port(node))) else { return false };
         let mut answer = String::new();
@@ -178,7 +178,7 @@ fn large_batches_come_whole_or_not_at_all() {
         Err(trimmed.into()),
         "nothing is kept in vain"
     );
-    // Somebody else has cut off pieces that were needed.
+    // Another program has cut off pieces that were needed.
     let cut = one.append(member, &batch(3, &[large(1)])).unwrap();
     one.run(|shared| async move { Ok(shared.space.client.compact(cut as i64).await?) }).unwrap();
     let trimmed = Refused::Trimmed { from: cut };
@@ -261,7 +261,7 @@ fn a_full_etcd_says_so_and_has_room_again_when_it_was_trimmed() {
     let other = newest & (newest - 1);
     assert!(matches!(log.keep_after_when_full(member, other), Err(LogError::Full(_))));
     assert_eq!(kept(), Some(newest));
-    // Nobody is there: who cannot join gives it room.
+    // No member is there: one that cannot join gives it room.
     assert!(matches!(log.gone(member), Err(LogError::Full(_))));
     assert!(matches!(log.join("one", ""), Err(LogError::Full(_))));
     make_room_if_alone(&log).unwrap();
