@@ -51,6 +51,10 @@ export GNOMON_CLUSTER_SEEDS=${GNOMON_CLUSTER_SEEDS:-10000}
 step "formatting"
 cargo fmt --all --check
 
+step "language and links"
+tools/house.py --language
+tools/links.py
+
 step "lints"
 cargo clippy --locked --workspace --all-targets -- -D warnings
 
