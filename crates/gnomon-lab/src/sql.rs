@@ -450,7 +450,7 @@ impl Operations for Connection {
         let statement = self.prepared(table, Kind::Add { has_min, has_max })?;
         let parameters: Vec<&(dyn ToSql + Sync)> = numbers.iter().map(|number| number as _).collect();
         match self.client.execute(&statement, &parameters).map_err(failed)? {
-            1 => Ok(Added::Unseen),
+            1 => Ok(Added::Blind),
             0 if has_min || has_max => Ok(Added::Refused),
             rows => Err(StoreError::unexpected(format!(
                 "{rows} rows of {} have a key",

@@ -146,7 +146,7 @@ pub enum Added {
     /// It is done, and made the number what it is now.
     To(i64),
     /// It is done; others may add to the number, too, so that nobody has seen it.
-    Unseen,
+    Blind,
     /// The number would not be within its bounds: nothing is done.
     Refused,
 }
@@ -179,7 +179,7 @@ pub trait Operations {
             return self.insert(table, key, row);
         }
         match self.add(table, key, number_of(row)?, i64::MIN, i64::MAX)? {
-            Added::To(_) | Added::Unseen => Ok(()),
+            Added::To(_) | Added::Blind => Ok(()),
             Added::Refused => Err(StoreError::unexpected(format!("a number of table {table} overflows"))),
         }
     }
@@ -327,7 +327,7 @@ impl Operations for Transaction {
                 let number = row.as_deref().and_then(row::number);
                 number.map(Added::To).ok_or_else(|| StoreError::unexpected("an added-to row is gone"))
             }
-            Applied::Done => Ok(Added::Unseen),
+            Applied::Done => Ok(Added::Blind),
             Applied::Refused(_) => Ok(Added::Refused),
             Applied::Absent => Err(StoreError::unexpected(format!("a row of table {table} is missing"))),
         }

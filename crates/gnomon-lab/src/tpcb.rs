@@ -124,7 +124,7 @@ fn history_row(transfer: &Transfer, unix_time: Duration) -> Vec<u8> {
 fn add(operations: &mut dyn Operations, table: Table, number: u64, amount: i64) -> Result<Option<i64>> {
     match operations.add(table, &number.to_be_bytes(), amount, i64::MIN, i64::MAX)? {
         Added::To(balance) => Ok(Some(balance)),
-        Added::Unseen => Ok(None),
+        Added::Blind => Ok(None),
         Added::Refused => Err(StoreError::unexpected(format!("the balance of row {number} overflows"))),
     }
 }

@@ -259,12 +259,12 @@ pub fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
     body(out);
-    patch(out, at);
+    write_length(out, at);
 }
 
 /// Writes the number of bytes from `at` to the end (the length's own four included) at `at`. Messages of the
 /// server are far below 2 GiB; the only ones that grow with data, rows and COPY data, are limited by their makers.
-pub fn patch(out: &mut [u8], at: usize) {
+pub fn write_length(out: &mut [u8], at: usize) {
     let length = i32::try_from(out.len() - at).unwrap_or(i32::MAX);
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }

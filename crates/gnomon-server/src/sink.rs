@@ -10,7 +10,7 @@ use gnomon_sql::{
 };
 
 use crate::{
-    message::{self, Reader, format_of, patch, put, violation},
+    message::{self, Reader, format_of, put, violation, write_length},
     options::ServerOptions,
     wire::{End, Wire},
 };
@@ -206,7 +206,7 @@ impl Sink for WireSink<'_> {
                 return Err(row_too_long());
             }
         }
-        patch(out, start + 1);
+        write_length(out, start + 1);
         self.pace()
     }
 

@@ -99,7 +99,7 @@ pub struct ObjectOptions {
     pub page_bytes_min: usize,
     /// The buffer pool's size in bytes.
     pub pool_bytes: usize,
-    /// The log may be so many bytes long, about, before its beginning is given up: what a warmstart reads at most.
+    /// The log may be so many bytes long, about, before its beginning is given up: what a crash recovery reads at most.
     pub log_bytes_max: u64,
     /// A persistence sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,

@@ -447,7 +447,7 @@ fn check(image: &SimDisk, history: &History, options: &ObjectOptions) -> Result<
     }
 }
 
-/// Every crash leaves whole transactions, also one within the warmstart after another.
+/// Every crash leaves whole transactions, also one within the crash recovery after another.
 #[test]
 fn every_crash_leaves_whole_transactions() {
     let seeds = std::env::var("GNOMON_SWEEP_SEEDS").map_or(1, |seeds| seeds.parse().expect("a number"));

@@ -590,7 +590,7 @@ fn compensate(
     }
 }
 
-/// Runs the undo pass of a warmstart. No other transaction runs.
+/// Runs the undo pass of a crash recovery. No other transaction runs.
 pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     for loser in losers {
         let mut page_locks = inner.locks.owner(loser.txn);

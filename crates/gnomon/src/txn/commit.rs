@@ -1,4 +1,4 @@
-//! Commit: a transaction takes its CSN in the gate, patches the trees and releases its locks. A [`Ticket`] stands for
+//! Commit: a transaction takes its CSN in the gate, applies the trees and releases its locks. A [`Ticket`] stands for
 //! what remains, to become durable.
 
 use super::{
@@ -68,7 +68,7 @@ impl Ticket {
             return inner.store.check().map(|()| self.csn);
         }
         inner.wait_durable(self.csn)?;
-        self.handle.background.tidy();
+        self.handle.background.maintain();
         inner.prune_unless_busy();
         Ok(self.csn)
     }
@@ -88,7 +88,7 @@ impl Ticket {
             return f(self.handle.inner.store.check().map(|()| self.csn));
         }
         self.handle.inner.when_durable(self.csn, f);
-        self.hurry();
+        self.request_flush();
     }
 
     /// Waits until the commit may be acknowledged: until it is durable, if commits are synchronous.
@@ -96,7 +96,7 @@ impl Ticket {
         if self.handle.inner.commits == Commits::Synchronous {
             return self.wait();
         }
-        self.hurry();
+        self.request_flush();
         self.handle.inner.store.check().map(|()| self.csn)
     }
 
@@ -110,19 +110,19 @@ impl Ticket {
 
     /// Hands the commit to the thread that makes commits durable. If commits are not forced, or it is durable, prunes
     /// old versions instead.
-    pub(super) fn hurry(&self) {
+    pub(super) fn request_flush(&self) {
         let inner = &self.handle.inner;
         if inner.commits != Commits::Unforced && !self.is_elsewhere && inner.last_durable() < self.csn {
             self.handle.background.make_durable(self.csn);
         } else {
             inner.prune();
-            self.handle.background.tidy();
+            self.handle.background.maintain();
         }
     }
 }
 
 impl Transaction {
-    /// Orders and patches the transaction and releases its locks. Returns its commit ticket.
+    /// Orders and applies the transaction and releases its locks. Returns its commit ticket.
     pub(super) fn finish(mut self) -> Result<Ticket> {
         let handle = self.handle.clone();
         if let Some(csn) = self.hand_over()? {
@@ -170,7 +170,7 @@ impl Transaction {
         if let Some(command) = &self.command {
             inner.procedures.note_commit(command.procedure, record.as_ref().map_or(0, Pending::bytes));
         }
-        let (csn, grown) = patch_in_order(inner, pages, record, writes, |pages, csn| {
+        let (csn, grown) = apply_in_order(inner, pages, record, writes, |pages, csn| {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);
             }
@@ -232,9 +232,9 @@ pub(super) fn begin<'a>(
     Ok(pages)
 }
 
-/// Reads the pages that are to be patched, as far as they are not in memory any more. Behind the CSN a failed read would
-/// stop the database; here it is an error of this transaction alone. Notes where the keys are, so that they are not looked
-/// for again.
+/// Reads the pages that are to be applied, as far as they are not in memory any more. Behind the CSN a failed read
+/// would stop the database; here it is an error of this transaction alone. Notes where the keys are, so that they are
+/// not looked for again.
 fn load_leaves(inner: &Inner, store: &ShadowStore, writes: &mut WriteSet) -> Result<()> {
     // Where a log has the commit, the pages follow later.
     let has_own_batch = inner.log().is_none();
@@ -296,9 +296,9 @@ pub(super) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Result<T>) -> Res
     reserve(PageSize::DEFAULT)
 }
 
-/// Takes the CSN of a page transaction, with its place in the log, and patches `writes` and what `first` changes, which
+/// Takes the CSN of a page transaction, with its place in the log, and applies `writes` and what `first` changes, which
 /// is called before. A failure from here on stops the database.
-pub(super) fn patch_in_order(
+pub(super) fn apply_in_order(
     inner: &Arc<Inner>,
     pages: PageTxn<'_>,
     record: Option<Pending>,
@@ -306,7 +306,7 @@ pub(super) fn patch_in_order(
     first: impl FnOnce(&PageTxn<'_>, Csn) -> Result<()>,
 ) -> Result<(Csn, Grown)> {
     // Ends after the page transaction, which stops the database if there is a panic.
-    let unpatched = Unpatched(inner);
+    let unapplied = Unapplied(inner);
     let mut pages = pages;
     let changed_bytes = writes.changed_bytes();
     let csn = match record {
@@ -314,19 +314,19 @@ pub(super) fn patch_in_order(
         None => pages.take_csn(),
     };
     let is_next = inner.timeline.watermark().0 + 1 == csn.0;
-    let Patched { changed, bytes, grown } = first(&pages, csn)
-        .and_then(|()| patch(&At { inner, pages: &pages, csn, is_next }, writes))
+    let AppliedWrites { changed, bytes, grown } = first(&pages, csn)
+        .and_then(|()| apply_writes(&At { inner, pages: &pages, csn, is_next }, writes))
         .map_err(|error| inner.store.poison(&error))?;
-    inner.timeline.patched(csn, changed, bytes);
+    inner.timeline.applied(csn, changed, bytes);
     pages.note_changed(changed_bytes);
-    std::mem::forget(unpatched);
+    std::mem::forget(unapplied);
     drop(pages);
     Ok((csn, grown))
 }
 
-/// The result of patching.
+/// The result of applying.
 #[derive(Default)]
-struct Patched {
+struct AppliedWrites {
     /// The keys that have a new version.
     changed: Vec<ChangedKey>,
     /// Bytes of these versions.
@@ -334,8 +334,8 @@ struct Patched {
     grown: Grown,
 }
 
-/// Growth of values by operations that may change their length, in bytes: for each patch, the difference to the
-/// length that was there, so the sum is right in whatever order commits are patched.
+/// Growth of values by operations that may change their length, in bytes: for each change, the difference to the
+/// length that was there, so the sum is right in whatever order commits are applied.
 #[derive(Default)]
 pub(super) struct Grown(pub Vec<(TreeId, Key, i128)>);
 
@@ -348,29 +348,30 @@ impl Grown {
     }
 }
 
-/// A guard from the CSN of a commit to the end of its patch. A patch cannot be taken back in part, so an error or a
-/// panic before its end has stopped the database; the guard then tells the threads that wait for the patch.
-pub(super) struct Unpatched<'a>(pub &'a Inner);
+/// A guard from the CSN of a commit to the end of its application. An application cannot be taken back in part, so an
+/// error or a panic before its end has stopped the database; the guard then tells the threads that wait for the
+/// application.
+pub(super) struct Unapplied<'a>(pub &'a Inner);
 
-impl Drop for Unpatched<'_> {
+impl Drop for Unapplied<'_> {
     fn drop(&mut self) {
         self.0.timeline.failed();
     }
 }
 
-/// The place where a commit is patched: its page transaction and its CSN.
+/// The place where a commit is applied: its page transaction and its CSN.
 struct At<'a> {
     inner: &'a Arc<Inner>,
     pages: &'a PageTxn<'a>,
     csn: Csn,
-    /// True if all commits before it were patched when its patch began.
+    /// True if all commits before it were applied when its application began.
     is_next: bool,
 }
 
 /// Changes the pages.
-fn patch(at: &At<'_>, writes: WriteSet) -> Result<Patched> {
+fn apply_writes(at: &At<'_>, writes: WriteSet) -> Result<AppliedWrites> {
     let &At { inner, pages, csn, .. } = at;
-    let mut patched = Patched::default();
+    let mut applied = AppliedWrites::default();
     for (id, writes) in writes.into_trees() {
         match (writes.created, writes.dropped) {
             (true, true) => {}
@@ -393,11 +394,11 @@ fn patch(at: &At<'_>, writes: WriteSet) -> Result<Patched> {
                             leaf.release();
                             let keeps_length = calls.keep_length();
                             let (version, longer) = apply(at, &state, &key, place, calls)?;
-                            patched.bytes += version;
+                            applied.bytes += version;
                             if !keeps_length {
-                                patched.grown.0.push((id, key.clone(), longer));
+                                applied.grown.0.push((id, key.clone(), longer));
                             }
-                            patched.changed.push((state.clone(), key));
+                            applied.changed.push((state.clone(), key));
                             continue;
                         }
                     };
@@ -408,13 +409,13 @@ fn patch(at: &At<'_>, writes: WriteSet) -> Result<Patched> {
                             before = old.map(<[u8]>::to_vec);
                             value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                         })?;
-                        patched.bytes += state.versions.publish(&key, csn, before.as_deref());
-                        patched.changed.push((state.clone(), key));
+                        applied.bytes += state.versions.publish(&key, csn, before.as_deref());
+                        applied.changed.push((state.clone(), key));
                         continue;
                     }
                     let mut change = |old: Option<&[u8]>| {
                         if has_versions {
-                            patched.bytes += state.versions.publish(&key, csn, old);
+                            applied.bytes += state.versions.publish(&key, csn, old);
                         }
                         value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
                     };
@@ -422,12 +423,12 @@ fn patch(at: &At<'_>, writes: WriteSet) -> Result<Patched> {
                     if !has_versions {
                         continue;
                     }
-                    patched.changed.push((state.clone(), key));
+                    applied.changed.push((state.clone(), key));
                 }
             }
         }
     }
-    Ok(patched)
+    Ok(applied)
 }
 
 /// Applies operations to a key. Returns what its version takes, and by how much its value is longer, in bytes.
@@ -451,7 +452,7 @@ fn apply(
         #[cfg(all(test, shuttle))]
         if planted {
             let calls = calls.as_ref().expect("it is called once");
-            published = state.versions.publish_in_patch_order(key, csn, there, calls);
+            published = state.versions.publish_in_apply_order(key, csn, there, calls);
             return published.as_ref().map_or(Change::Keep, |(value, _)| Change::Put(value.clone().into()));
         }
         let calls = calls.take().expect("it is called once");
@@ -501,13 +502,13 @@ const PAGES_A_LEAF: u64 = 3;
 /// Splits of nodes further up, and of leaves by others before this transaction comes to them.
 const PAGES_A_TREE: u64 = 8;
 
-/// Returns how many pages change at most when `writes` are patched now, with large values on pages of up to
+/// Returns how many pages change at most when `writes` are applied now, with large values on pages of up to
 /// `part_max`.
 pub(super) fn pages_changed(inner: &Inner, writes: &WriteSet, part_max: PageSize) -> Result<PageCounts> {
     pages_changed_in(inner, writes, part_max, |leaves| leaves)
 }
 
-/// Returns how many pages change at most when `writes` are patched at some time to come: unless others have split
+/// Returns how many pages change at most when `writes` are applied at some time to come: unless others have split
 /// each of the leaves that have the keys more than once until then.
 pub(super) fn pages_changed_later(
     inner: &Inner,

@@ -106,7 +106,8 @@ pub struct Options {
     /// A persistence sphere of more pages than this is written in the background.
     pub sphere_pages_max: usize,
     /// The size in bytes of the smallest pages that trees of a new database can have: 512, 1024, 2048 or 4096, which it
-    /// is without. Space is given out in such pieces. It never changes: of a database that exists another one is refused.
+    /// is without. Space is given out in such pieces. It never changes: of a database that exists another one is
+    /// refused.
     pub page_bytes_min: Option<usize>,
     /// Operations beside those that are built in, for [`Transaction::apply`].
     pub operations: Vec<Family>,
@@ -655,7 +656,7 @@ impl Database {
             if inner.directory.dropped(&inner.store, |_| false)?.is_some() {
                 handle.background.reclaim();
             }
-            handle.background.tidy();
+            handle.background.maintain();
         }
         if let Some(executors) = &handle.executors {
             executors.start(&handle);
@@ -671,7 +672,7 @@ impl Database {
         self.0.inner.check_open()?;
         self.0.inner.store.check()?;
         if self.0.inner.store.shadow().is_some_and(|store| store.wants_repair()) {
-            self.0.background.tidy();
+            self.0.background.maintain();
         }
         let id = self.0.inner.new_txn_id();
         let read_only = options.read_only || self.0.inner.store.is_read_only();
@@ -693,7 +694,7 @@ impl Database {
     /// Waits until a commit is durable.
     pub fn wait_durable(&self, csn: Csn) -> Result<()> {
         self.0.inner.wait_durable(csn.min(self.0.inner.store.last_csn()))?;
-        self.0.background.tidy();
+        self.0.background.maintain();
         Ok(())
     }
 
@@ -732,7 +733,8 @@ impl Database {
     }
 
     /// Takes a checkpoint. With a log of commits, a root gets every commit so far and the log before it is given up, so
-    /// that opening reads little and the space of what was deleted is free; with shadow paging each commit batch is one.
+    /// that opening reads little and the space of what was deleted is free; with shadow paging each commit batch is
+    /// one.
     ///
     /// # Errors
     /// [`Error::Unsupported`] by a database that recovers by a log of pages, which takes its own; of writing.

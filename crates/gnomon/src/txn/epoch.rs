@@ -98,7 +98,7 @@ impl Epochs {
 
 /// The source of a tree's pages for a reader.
 pub(super) enum Pages<'a> {
-    /// The newest patched ones.
+    /// The newest applied ones.
     Store(&'a Store),
     /// Those of a large transaction, by itself.
     Private(&'a PrivatePages),

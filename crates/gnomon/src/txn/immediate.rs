@@ -24,7 +24,7 @@
 //! compensation is when they are gone for all readers.
 
 use super::{
-    commit::{Grown, Unpatched},
+    commit::{Grown, Unapplied},
     database::{APPLIERS, Inner},
     key::Key,
     transaction::{Transaction, TreeOptions, Used},
@@ -239,15 +239,15 @@ impl Changed {
     /// Gives the versions the CSN that `take` takes; `undone` if the changes were taken back. If there is none, they
     /// stay pending.
     fn settle(&mut self, inner: &Inner, take: impl FnOnce() -> Result<Csn>, undone: bool) -> Result<Csn> {
-        let unpatched = Unpatched(inner);
+        let unapplied = Unapplied(inner);
         let csn = take()?;
         for pending in &self.keys {
             pending.state.versions.stamp(&pending.key, csn, undone);
         }
         let keys: Vec<ChangedKey> =
             self.keys.drain(..).map(|pending| (pending.state, (&*pending.key).into())).collect();
-        inner.timeline.patched(csn, keys, std::mem::take(&mut self.bytes));
-        std::mem::forget(unpatched);
+        inner.timeline.applied(csn, keys, std::mem::take(&mut self.bytes));
+        std::mem::forget(unapplied);
         Ok(csn)
     }
 }
@@ -284,7 +284,7 @@ fn compensate(
     ended
 }
 
-/// Runs the undo pass of a warmstart. No other transaction is there.
+/// Runs the undo pass of a crash recovery. No other transaction is there.
 pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     let Some(logged) = inner.store.logged() else { return Ok(()) };
     for loser in losers {

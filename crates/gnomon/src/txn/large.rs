@@ -10,7 +10,7 @@
 //! 3. *Savepoints.* The write set's log says what was written after which savepoint. It is applied in that order, each
 //!    part in a layer of the private pages. Going back drops layers.
 //! 4. *Commit.* What is left in the write set of these trees is applied, everything is written, the state of the store
-//!    is made durable and pinned ([`epoch`](super::epoch)). Then, within the passage through the gate that patches the
+//!    is made durable and pinned ([`epoch`](super::epoch)). Then, within the passage through the gate that applies the
 //!    rest of the write set, the private pages take the place of the old ones.
 //!
 //! If locks are what takes the memory and nothing is written, the tree is locked shared, and that is all.
@@ -400,7 +400,7 @@ impl Transaction {
         let before = if replaced.is_empty() {
             None
         } else {
-            // Everything that was committed of these trees is patched, since they are locked.
+            // Everything that was committed of these trees is applied, since they are locked.
             let store = self.inner().store.shadow_for("private pages")?;
             store.flush()?;
             Some(Arc::new(store.pin()))

@@ -10,22 +10,22 @@
 //!
 //! 1. *Operations.* A write takes its locks and goes into the transaction's write set ([`writes`]); no page changes.
 //!    A read sees the tree with the own write set laid over it ([`cursor`] does that for scans).
-//! 2. *Commit* ([`commit`]). Through the store's gate, taking the CSN; the write set is patched into the trees, key
-//!    by key, each before-image published in the version store first; then the CSN counts as patched, the gate is
+//! 2. *Commit* ([`commit`]). Through the store's gate, taking the CSN; the write set is applied to the trees, key
+//!    by key, each before-image published in the version store first; then the CSN counts as applied, the gate is
 //!    left, and all locks are released. Others can see the changes now.
 //! 3. *Durability.* The commit waits, or its ticket is asked, until the store has made the CSN durable. A transaction
 //!    that saw the changes has a larger CSN or waits for this one, so a crash undoes no acknowledged commit.
 //!
-//! *What reads see.* Trees hold the newest patched value of each key. Under READ COMMITTED a statement has a
-//! snapshot: the watermark, up to which every CSN is patched. Where a key has changed since, the version store
-//! ([`versions`]) has the value from before. A reader looks at the tree first and at the version store after. A patch
-//! does it the other way round, so the reader never sees a change that its snapshot does not hold. Under SERIALIZABLE
-//! and behind a lock, a reader takes the newest value: the transaction that changed it has patched it before it
-//! released the lock (invariant 1).
+//! *What reads see.* Trees hold the newest applied value of each key. Under READ COMMITTED a statement has a
+//! snapshot: the watermark, up to which every CSN is applied. Where a key has changed since, the version store
+//! ([`versions`]) has the value from before. A reader looks at the tree first and at the version store after. An
+//! application does it the other way round, so the reader never sees a change that its snapshot does not hold. Under
+//! SERIALIZABLE and behind a lock, a reader takes the newest value: the transaction that changed it has applied it
+//! before it released the lock (invariant 1).
 //!
 //! *Operations* ([`apply`], [`op`](crate::op)). A write that does not see what it changes (a blind update) goes into
 //! the write set as an operation, under a lock that other transactions with such operations hold too. It is applied
-//! at the commit, in the order of CSNs: patches of one key may come in another order, and the version store puts that
+//! at the commit, in the order of CSNs: changes of one key may come in another order, and the version store puts that
 //! right. A condition of the operation that was found to hold for the value holds until the transaction ends: the
 //! lock manager sees to it ([`lock`](crate::lock), escrow).
 //!
@@ -38,7 +38,7 @@
 //!
 //! *Two-phase commit* ([`prepared`]). PREPARE stores the write set and the locks ([`entry`]) by a commit of its own,
 //! and keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again.
-//! COMMIT PREPARED patches the write set and removes the entry in one commit.
+//! COMMIT PREPARED applies the write set and removes the entry in one commit.
 //!
 //! *Large transactions* ([`large`]). A transaction whose changes and locks take much memory locks whole trees, and
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
@@ -50,12 +50,12 @@
 //! *Where others order commits* ([`replicated`]), as in a member of a cluster, a transaction hands over what it has
 //! written and what that rests on, and its changes come back in their place.
 //!
-//! *Where calls run serially* ([`serial`]), each in the partitions that it is routed to, these are locked as a whole, and
-//! what is in them has neither locks nor versions.
+//! *Where calls run serially* ([`serial`]), each in the partitions that it is routed to, these are locked as a whole,
+//! and what is in them has neither locks nor versions.
 //!
 //! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
 //! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
-//! patched, and the versions get their CSN.
+//! applied, and the versions get their CSN.
 
 mod ahead;
 mod apply;

@@ -10,7 +10,7 @@
 //! - *PREPARE* reserves the space for the end, which no other transaction gets ([`Reservation`]), then stores the
 //!   entry ([`Entry`]) in the directory of trees, as a commit with a CSN of its own. So it is durable only with all
 //!   commits before, those that it read among them.
-//! - *COMMIT PREPARED* is one commit that patches the write set and removes the entry; *ROLLBACK PREPARED* is one that
+//! - *COMMIT PREPARED* is one commit that applies the write set and removes the entry; *ROLLBACK PREPARED* is one that
 //!   removes the entry. The locks go after it, as after every commit. What fails before the CSN leaves the transaction
 //!   prepared.
 //! - *Opening* reads the entries before any transaction can begin, and takes their locks. Each was granted beside the
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 use super::{
     apply::LENGTH,
     commit::{
-        Grown, Ticket, in_parts, pages_changed, pages_changed_later, pages_of_sequence, patch_in_order,
+        Grown, Ticket, apply_in_order, in_parts, pages_changed, pages_changed_later, pages_of_sequence,
     },
     database::{Database, GAPS, Handle, Inner, KEYS, PARTITIONS},
     entry::{Entry, HeldLock, Outgoing},
@@ -222,7 +222,7 @@ impl Transaction {
                 })?;
                 // Inside the gate, as in every commit.
                 inner.check_open()?;
-                let (csn, _) = patch_in_order(inner, pages, record, WriteSet::default(), |pages, _| {
+                let (csn, _) = apply_in_order(inner, pages, record, WriteSet::default(), |pages, _| {
                     (0..).zip(&entry).try_for_each(|(part, bytes)| {
                         inner.directory.set_prepared(pages, gid, part, Some(bytes)).map(drop)
                     })
@@ -415,7 +415,7 @@ impl PreparedTransaction {
     /// As [`PreparedTransaction::commit`].
     pub fn commit_ticket(self) -> Result<Ticket> {
         let ticket = self.end(true)?;
-        ticket.hurry();
+        ticket.request_flush();
         Ok(ticket)
     }
 
@@ -451,11 +451,11 @@ impl PreparedTransaction {
                 let part_max = in_parts(|max| {
                     // What is reserved is for parts of that size.
                     let part_max = max.min(kept.part_max);
-                    let patched = match commit {
+                    let applied = match commit {
                         true => pages_changed(inner, &prepared.writes, part_max)?,
                         false => PageCounts::default(),
                     };
-                    kept.reservation.cover(&(patched + pages_removed)).map(|()| part_max)
+                    kept.reservation.cover(&(applied + pages_removed)).map(|()| part_max)
                 })?;
                 let nothing = WriteSet::default();
                 let writes = if commit { &prepared.writes } else { &nothing };
@@ -464,7 +464,7 @@ impl PreparedTransaction {
                 // Inside the gate, as in every commit.
                 inner.check_open()?;
                 let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
-                patch_in_order(inner, pages, record, writes, |pages, _| {
+                apply_in_order(inner, pages, record, writes, |pages, _| {
                     #[cfg(all(test, shuttle))]
                     if inner.store.race() == Some(PlantedRace::LocksBeforePatch) {
                         prepared.locks.release_all();

@@ -250,7 +250,7 @@ pub(super) fn open(
             clock: clock.clone(),
         };
         let (store, losers) = match read_only {
-            // What a warmstart changes is changed in memory.
+            // What a crash recovery changes is changed in memory.
             true => LoggedStore::open_on(&(Arc::new(Overlay::over(disk.clone())) as Arc<dyn Disk>), how)?,
             false => LoggedStore::open_on(disk, how)?,
         };

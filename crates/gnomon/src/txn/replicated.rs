@@ -1,10 +1,10 @@
 //! Commits of a database that is a member of a cluster: a [`Replicator`] orders them, and has to know what they rest
 //! on.
 //!
-//! Promises: in a database that has a [`Replicator`], no transaction changes anything by itself. What it has written, what
-//! that rests on and, if that matters, what it has read is handed over when it commits; the changes come back, in their
-//! place among those of all members, by [`Database::apply_replicated`], and are the same everywhere. A transaction runs
-//! as ever until then: its locks and its reads are those of this database.
+//! Promises: in a database that has a [`Replicator`], no transaction changes anything by itself. What it has written,
+//! what that rests on and, if that matters, what it has read is handed over when it commits; the changes come back, in
+//! their place among those of all members, by [`Database::apply_replicated`], and are the same everywhere. A
+//! transaction runs as ever until then: its locks and its reads are those of this database.
 //!
 //! How: [`Observed`] notes, of each key that a transaction locks, the newest commit before it looks at the key.
 //! Changes are applied without locks, since running transactions may hold locks for long. A transaction that rests on
@@ -24,7 +24,7 @@ use std::{
 };
 
 use super::{
-    commit::{Ticket, begin, patch_in_order},
+    commit::{Ticket, apply_in_order, begin},
     database::{Database, Inner, TREES},
     key::{Key, KeyBytes},
     log::{Logged, decode_writes, encode_writes},
@@ -220,8 +220,8 @@ impl Observed {
         self.untold.len()
     }
 
-    /// Forgets a key of which nothing is to stay, if it is one of those that were noted since `untold_count` was so much
-    /// and that were not told of.
+    /// Forgets a key of which nothing is to stay, if it is one of those that were noted since `untold_count` was so
+    /// much and that were not told of.
     pub(super) fn forget_untold(&mut self, tree: TreeId, key: &[u8], count: usize) {
         let later = self.untold.get(count..).unwrap_or_default();
         let Some(at) = later.iter().rposition(|(of, untold)| *of == tree && **untold == *key) else { return };
@@ -545,12 +545,12 @@ impl Database {
         }
     }
 
-    /// Runs a call in its place in the order of all members: all before it is applied, and nothing else is until its own
-    /// changes are. It locks nothing, and finds what is committed.
+    /// Runs a call in its place in the order of all members: all before it is applied, and nothing else is until its
+    /// own changes are. It locks nothing, and finds what is committed.
     ///
     /// # Errors
-    /// Those that another member need not meet, [`Error::NoSuchProcedure`] and [`Error::ProcedureDiffers`] among them, if
-    /// this one has not the procedure that was called.
+    /// Those that another member need not meet, [`Error::NoSuchProcedure`] and [`Error::ProcedureDiffers`] among them,
+    /// if this one has not the procedure that was called.
     pub fn run_replicated(&self, call: &[u8]) -> Result<Called> {
         self.0.inner.check_open()?;
         let (procedure, mut txn, answer) = self.run_call(call)?;
@@ -567,9 +567,9 @@ impl Database {
         Ok(Called { procedure, touched, changes: encode_writes(&writes), answer })
     }
 
-    /// Applies changes in their place in the order of all members, and their mark with them. None if that is not possible,
-    /// because an operation's condition does not hold there: then nothing has changed. It is called for one commit after
-    /// another.
+    /// Applies changes in their place in the order of all members, and their mark with them. None if that is not
+    /// possible, because an operation's condition does not hold there: then nothing has changed. It is called for one
+    /// commit after another.
     ///
     /// # Errors
     /// Of the disk, before anything has changed; [`Error::Corrupt`] if the changes do not fit this database.
@@ -600,7 +600,7 @@ impl Database {
         let pages = begin(inner, store, &mut writes, None)?;
         // Inside the gate, as in every commit.
         inner.check_open()?;
-        let (csn, _) = patch_in_order(inner, pages, record, writes, |_, _| Ok(()))?;
+        let (csn, _) = apply_in_order(inner, pages, record, writes, |_, _| Ok(()))?;
         inner.forget_after(changed);
         if dropped {
             self.0.background.reclaim();

@@ -1,7 +1,8 @@
 //! Transactions under seeded schedules, on a simulated disk, with so few changed pages allowed that commits write
 //! early. What a transaction was told is compared with what a crash at that moment would leave.
 //!
-//! `GNOMON_RECOVERY` names another recovery method; what is planted is planted in shadow paging, or in the log of commits.
+//! `GNOMON_RECOVERY` names another recovery method; what is planted is planted in shadow paging, or in the log of
+//! commits.
 
 use std::{collections::BTreeMap, ops::Bound, panic::catch_unwind};
 
@@ -522,7 +523,7 @@ fn shuttle_a_prepared_transaction_ends_once_and_as_a_whole() {
 }
 
 #[test]
-fn shuttle_finds_locks_of_a_prepared_transaction_released_before_its_patch() {
+fn shuttle_finds_locks_of_a_prepared_transaction_released_before_its_application() {
     catch(PlantedRace::LocksBeforePatch, prepared_transfers);
 }
 
@@ -542,7 +543,7 @@ fn shuttle_finds_a_version_published_late_and_repeats_it() {
 }
 
 #[test]
-fn shuttle_finds_locks_released_before_the_patch_and_repeats_it() {
+fn shuttle_finds_locks_released_before_the_application_and_repeats_it() {
     catch(PlantedRace::LocksBeforePatch, transfers);
 }
 
@@ -630,7 +631,7 @@ fn shuttle_finds_pages_that_were_replaced_under_their_reader_and_repeats_it() {
 }
 
 /// Additions to two numbers, none of which waits for another, beside readers at snapshots. Whatever the order in which
-/// they are patched, every snapshot has what the commits before it make, and so has what a crash leaves.
+/// they are applied, every snapshot has what the commits before it make, and so has what a crash leaves.
 fn additions(race: Option<PlantedRace>) {
     let world = World::new(race);
     let keys = [&b"a"[..], b"b"];
@@ -652,7 +653,7 @@ fn additions(race: Option<PlantedRace>) {
                         assert_eq!(txn.apply(world.tree, key, &call).unwrap(), Applied::Done);
                     }
                     let after = txn.commit_ticket().unwrap().csn();
-                    // A snapshot of just that commit, while later ones may be patched.
+                    // A snapshot of just that commit, while later ones may be applied.
                     let options = TxnOptions { read_only: true, after, ..TxnOptions::default() };
                     let mut txn = world.db.begin(options).unwrap();
                     let value = txn.get(world.tree, b"b").unwrap().expect("it exists");
@@ -684,7 +685,7 @@ fn shuttle_additions_are_in_the_order_of_commits_for_every_reader() {
 }
 
 #[test]
-fn shuttle_finds_versions_in_the_order_of_patches() {
+fn shuttle_finds_versions_in_the_order_of_application() {
     catch(PlantedRace::VersionsInPatchOrder, additions);
 }
 
@@ -763,7 +764,8 @@ fn shuttle_finds_a_snapshot_behind_own_writes_and_repeats_it() {
     catch(PlantedRace::SnapshotBehindOwnWrites, sums_after_writes);
 }
 
-/// Transfers beside checkpoints, where there is a log of commits: a crash at the end leaves those that were acknowledged.
+/// Transfers beside checkpoints, where there is a log of commits: a crash at the end leaves those that were
+/// acknowledged.
 fn checkpoints(race: Option<PlantedRace>) {
     let world = World::new(race);
     let done = Arc::new(AtomicUsize::new(0));

@@ -11,9 +11,9 @@
 //!   partitions whose numbers are its own modulo the number of executors.
 //! - An executor holds one lock for all of its partitions while it runs what is queued, a [`BATCH`] at a time. Its
 //!   transactions take no others, and leave no versions: no transaction reads its trees at a snapshot.
-//! - Calls that are routed to the partitions of several executors have a queue and a thread of their own, which holds the
-//!   locks of all of them while it runs what is queued. Partitions stand still while it waits for others, so it takes
-//!   many calls at once, and the executors after the first give way between two calls.
+//! - Calls that are routed to the partitions of several executors have a queue and a thread of their own, which holds
+//!   the locks of all of them while it runs what is queued. Partitions stand still while it waits for others, so it
+//!   takes many calls at once, and the executors after the first give way between two calls.
 //! - Transactions of clients take these locks too, for the placed trees that they use, until they end; shared, if they
 //!   are read-only. What is in all partitions has a lock besides, which clients share to read it. So deadlocks over
 //!   partitions are found as all others are.
@@ -397,7 +397,7 @@ fn acknowledge(handle: &Arc<Handle>, newest: Csn, answer: impl FnOnce(Result<Csn
         Commits::Unforced => {
             answer(inner.store.check().map(|()| newest));
             inner.prune();
-            handle.background.tidy();
+            handle.background.maintain();
             return;
         }
     }

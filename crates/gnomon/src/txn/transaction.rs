@@ -72,8 +72,8 @@ pub struct TxnOptions {
     /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
     /// snapshot may have missed so many of the commits that were ordered before it began; with none, any number.
     pub missed_max: Option<u32>,
-    /// In a member of a cluster: its snapshots have all that was ordered up to so long before they are taken; with none,
-    /// they may be older.
+    /// In a member of a cluster: its snapshots have all that was ordered up to so long before they are taken; with
+    /// none, they may be older.
     pub age_max: Option<Duration>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
@@ -329,8 +329,8 @@ impl Transaction {
     fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
         self.see_at_least(self.freshen()?);
-        // A session that holds a ticket, or has read or written behind a lock, may be ahead of the patch of another
-        // transaction: the snapshot must have all that it knows already.
+        // A session that holds a ticket, or has read or written behind a lock, may be ahead of the application of
+        // another transaction: the snapshot must have all that it knows already.
         let seen = self.seen;
         #[cfg(all(test, shuttle))]
         let seen = match inner.store.race() {
@@ -497,10 +497,10 @@ impl Transaction {
         self.use_tree(tree, mode).map(|_| ())
     }
 
-    /// Tells that keys of a tree are about to be used: what is in memory of their places is fetched into the processor's
-    /// caches for all of them at once, which takes less time than one after the other. A hint, which reads nothing and
-    /// locks no key. It is worth its while for dozens of keys at most that lie apart, in a database that is larger than the
-    /// caches; in ascending order they take less of it.
+    /// Tells that keys of a tree are about to be used: what is in memory of their places is fetched into the
+    /// processor's caches for all of them at once, which takes less time than one after the other. A hint, which reads
+    /// nothing and locks no key. It is worth its while for dozens of keys at most that lie apart, in a database that is
+    /// larger than the caches; in ascending order they take less of it.
     ///
     /// # Errors
     /// Of locking the tree, which the use of any key of it would do.
@@ -740,7 +740,7 @@ impl Transaction {
     /// Locks are released already.
     pub fn commit_ticket(self) -> Result<Ticket> {
         let ticket = self.finish()?;
-        ticket.hurry();
+        ticket.request_flush();
         Ok(ticket)
     }
 

@@ -244,7 +244,7 @@ fn refusal(error: Error) -> Result<Finding> {
     })
 }
 
-/// Verifies a database that recovers by a log of pages, as it is after a warmstart in memory.
+/// Verifies a database that recovers by a log of pages, as it is after a crash recovery in memory.
 fn verify_logged(
     disks: DiskSet,
     options: Options,

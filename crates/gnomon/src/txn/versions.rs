@@ -5,10 +5,10 @@
 //! still be taken so: a read-only transaction starts at the durable CSN. However often keys change, an old snapshot
 //! costs one version of each key that has changed since.
 //!
-//! Operations ([`op`](crate::op)) on one key may be patched in another order than that of their commits, since none of
-//! them sees anything of the others. The versions of those that are patched know which operations they were, and are
+//! Operations ([`op`](crate::op)) on one key may be applied in another order than that of their commits, since none of
+//! them sees anything of the others. The versions of those that are applied know which operations they were, and are
 //! made anew when an earlier one comes: so each is what was there in the order of CSNs, and so is the key's value in
-//! the end. They are kept at least until all earlier commits are patched, because these are durable only together.
+//! the end. They are kept at least until all earlier commits are applied, because these are durable only together.
 //!
 //! Where changes are made at once ([`immediate`](super::immediate)), a key has a version before its transaction has a
 //! CSN: it is [`PENDING`], newer than every snapshot, and gets its CSN when the transaction does. If the change is
@@ -100,7 +100,7 @@ impl History {
         }
         let mut version = self.remove(at);
         // A query for the changes since an older snapshot must still find this one, so the version before takes it
-        // over. That needs its own operations no more: all commits up to this one are patched.
+        // over. That needs its own operations no more: all commits up to this one are applied.
         if let Some(previous) = at.checked_sub(1).and_then(|at| self.get_mut(at)).filter(|_| !version.undone)
             && (matches!(version.did, Did::Changed) || previous.undone)
         {
@@ -128,7 +128,7 @@ impl DerefMut for History {
 enum Did {
     /// A change that may have seen what was there.
     Changed,
-    /// Blind operations, which have not seen it. They are kept if commits before it were not patched yet.
+    /// Blind operations, which have not seen it. They are kept if commits before it were not applied yet.
     Operated(Option<Arc<Calls>>),
 }
 
@@ -251,7 +251,7 @@ impl Versions {
 
     /// Takes a commit for the last one of its key.
     #[cfg(all(test, shuttle))]
-    pub fn publish_in_patch_order(
+    pub fn publish_in_apply_order(
         &self,
         key: &[u8],
         csn: Csn,
@@ -418,16 +418,16 @@ const AT_ONCE: usize = 64;
 /// Bytes of versions from which on commits forget some even if there are fewer of them.
 const MANY_BYTES: usize = 256 << 10;
 
-/// The commits that are patched and the snapshots in use, which decide the versions that are needed.
+/// The commits that are applied and the snapshots in use, which decide the versions that are needed.
 pub(super) struct Timeline {
-    /// Every CSN up to this one is patched.
+    /// Every CSN up to this one is applied.
     watermark: AtomicU64,
-    patched: Line<Mutex<Vec<Csn>>>,
+    applied: Line<Mutex<Vec<Csn>>>,
     advanced: Condvar,
     snapshots: Line<Mutex<BTreeMap<Csn, Snapshot>>>,
     /// Snapshots before this one are ended.
     ended: AtomicU64,
-    /// Versions that are to be looked at, in the order in which commits were patched, behind those that a snapshot
+    /// Versions that are to be looked at, in the order in which commits were applied, behind those that a snapshot
     /// needed until now. One that may still be needed by a new snapshot holds up those behind it.
     outdated: Line<Mutex<VecDeque<Outdated>>>,
     /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
@@ -447,7 +447,7 @@ struct Snapshot {
     needed: Vec<Outdated>,
 }
 
-/// Number of times that a thread looks for a patch before it sleeps: for some ten microseconds.
+/// Number of times that a thread looks for an application before it sleeps: for some ten microseconds.
 const SPINS: u32 = if cfg!(shuttle) { 1 } else { 256 };
 
 impl Timeline {
@@ -455,7 +455,7 @@ impl Timeline {
     pub fn new(csn: Csn, bytes_max: usize) -> Timeline {
         Timeline {
             watermark: AtomicU64::new(csn.0),
-            patched: Line::default(),
+            applied: Line::default(),
             advanced: Condvar::new(),
             snapshots: Line::default(),
             ended: AtomicU64::new(0),
@@ -467,7 +467,7 @@ impl Timeline {
         }
     }
 
-    /// Begins with this commit and all before it patched, before any transaction can ask.
+    /// Begins with this commit and all before it applied, before any transaction can ask.
     pub fn begin_at(&self, csn: Csn) {
         self.watermark.store(csn.0, Ordering::Release);
     }
@@ -481,48 +481,49 @@ impl Timeline {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that a commit is patched, with the keys that have a version of it, which take so many bytes.
-    pub fn patched(&self, csn: Csn, changed: Vec<ChangedKey>, bytes: usize) {
+    /// Notes that a commit is applied, with the keys that have a version of it, which take so many bytes.
+    pub fn applied(&self, csn: Csn, changed: Vec<ChangedKey>, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| Outdated { csn, tree, key }));
-        // Out of order for as long as an earlier commit is still patching; few at a time.
-        let mut patched = self.patched.lock();
-        patched.push(csn);
+        // Out of order for as long as an earlier commit is still applying; few at a time.
+        let mut applied = self.applied.lock();
+        applied.push(csn);
         let mut watermark = self.watermark();
-        while let Some(at) = patched.iter().position(|patched| patched.0 == watermark.0 + 1) {
-            watermark = patched.swap_remove(at);
+        while let Some(at) = applied.iter().position(|applied| applied.0 == watermark.0 + 1) {
+            watermark = applied.swap_remove(at);
         }
         self.watermark.store(watermark.0, Ordering::Release);
-        drop(patched);
+        drop(applied);
         self.advanced.notify_all();
     }
 
-    /// Passes commits that are not patched.
+    /// Passes commits that are not applied.
     #[cfg(all(test, shuttle))]
     pub fn jump(&self, csn: Csn) {
         self.watermark.fetch_max(csn.0, Ordering::AcqRel);
     }
 
-    /// Wakes all threads that wait for a commit that will never be patched: `check` of [`Timeline::wait_for`] fails
+    /// Wakes all threads that wait for a commit that will never be applied: `check` of [`Timeline::wait_for`] fails
     /// by now.
     pub fn failed(&self) {
-        drop(self.patched.lock());
+        drop(self.applied.lock());
         self.advanced.notify_all();
     }
 
-    /// Waits until every commit up to `csn` is patched: the time of a patch at most. Gives up when `check` fails.
+    /// Waits until every commit up to `csn` is applied: the time of an application at most. Gives up when `check`
+    /// fails.
     pub fn wait_for(&self, csn: Csn, check: impl Fn() -> Result<()>) -> Result<()> {
-        // A patch takes a few microseconds, less than falling asleep and being woken.
+        // An application takes a few microseconds, less than falling asleep and being woken.
         for _ in 0..SPINS {
             if self.watermark() >= csn {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
-        let mut patched = self.patched.lock();
+        let mut applied = self.applied.lock();
         while self.watermark() < csn {
             check()?;
-            self.advanced.wait(&mut patched);
+            self.advanced.wait(&mut applied);
         }
         Ok(())
     }
@@ -707,8 +708,8 @@ mod tests {
         assert_eq!(versions.len.load(Ordering::Relaxed), 0);
     }
 
-    /// Commits change keys while snapshots come and go: each sees what was there, whether versions are forgotten at once
-    /// or many together, and in the end nothing is kept.
+    /// Commits change keys while snapshots come and go: each sees what was there, whether versions are forgotten at
+    /// once or many together, and in the end nothing is kept.
     #[test]
     fn snapshots_cost_one_version_a_key_and_see_what_was_there() {
         const KEYS: usize = 8;
@@ -728,7 +729,7 @@ mod tests {
             let before = now[number].map(u64::to_be_bytes);
             let bytes = tree.versions.publish(&key, Csn(csn), before.as_ref().map(<[u8; 8]>::as_slice));
             now[number] = Some(csn);
-            timeline.patched(Csn(csn), vec![(tree.clone(), key[..].into())], bytes);
+            timeline.applied(Csn(csn), vec![(tree.clone(), key[..].into())], bytes);
             if rng.chance(1, 20) {
                 held.push((timeline.take_snapshot(|| timeline.watermark()), now));
             }
@@ -801,12 +802,12 @@ mod tests {
     }
 
     #[test]
-    fn the_watermark_waits_for_the_slowest_patch() {
+    fn the_watermark_waits_for_the_slowest_commit() {
         let timeline = Timeline::new(Csn(10), 0);
-        timeline.patched(Csn(12), Vec::new(), 0);
-        timeline.patched(Csn(13), Vec::new(), 0);
+        timeline.applied(Csn(12), Vec::new(), 0);
+        timeline.applied(Csn(13), Vec::new(), 0);
         assert_eq!(timeline.watermark(), Csn(10));
-        timeline.patched(Csn(11), Vec::new(), 0);
+        timeline.applied(Csn(11), Vec::new(), 0);
         assert_eq!(timeline.watermark(), Csn(13));
     }
 }

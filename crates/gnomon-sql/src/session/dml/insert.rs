@@ -7,9 +7,9 @@ use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
+    blind::{BlindUpdate, Observing, Outcome},
     conflict::{AbsentKeys, Existing, find_existing},
     default_of, is_default,
-    unseen::{Outcome, Seen, Unseen},
     update::{apply, explain_lock, indent},
     write::columns_key,
 };
@@ -68,8 +68,8 @@ struct Conflict {
 struct ConflictUpdate {
     assignments: Vec<(usize, Expr)>,
     condition: Option<Expr>,
-    /// The update that leaves the existing row unseen, or the reason why the row must be seen.
-    unseen: Result<Arc<Unseen>, Seen>,
+    /// The update that leaves the existing row blind, or the reason why the row must be seen.
+    blind: Result<Arc<BlindUpdate>, Observing>,
 }
 
 /// Refuses the clauses that only other systems have.
@@ -208,7 +208,7 @@ impl InsertPlan {
             lines.extend(indent(crate::query::plan::explain(source)));
         }
         if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
-            lines.push(explain_lock(&update.unseen, semantic_locks));
+            lines.push(explain_lock(&update.blind, semantic_locks));
         }
         lines
     }
@@ -303,7 +303,7 @@ impl Run<'_> {
     fn insert_or(&mut self, ctx: &mut ExecContext<'_>, conflict: &Conflict, row: Row) -> Result<Option<Row>> {
         let table = self.plan.table.clone();
         if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
-            && let (Ok(unseen), true) = (&update.unseen, ctx.semantic_locks)
+            && let (Ok(blind), true) = (&update.blind, ctx.semantic_locks)
             // Serializable would keep a missing row missing also for other transactions that want to insert it.
             && ctx.txn.options().isolation != Isolation::Serializable
         {
@@ -312,7 +312,7 @@ impl Run<'_> {
             both.extend(row.iter().cloned());
             let outcome = match self.affected.contains(&key) {
                 true => Outcome::ToBeSeen,
-                false => unseen.run(ctx, &table, &key, &both)?,
+                false => blind.run(ctx, &table, &key, &both)?,
             };
             match outcome {
                 Outcome::Updated => {
@@ -354,8 +354,8 @@ impl Run<'_> {
         Ok(Some(row))
     }
 
-    /// Updates a row that exists; none if it does not any more. Some none is a row that does not meet the condition: it stays
-    /// locked, as in PostgreSQL.
+    /// Updates a row that exists; none if it does not any more. Some none is a row that does not meet the condition: it
+    /// stays locked, as in PostgreSQL.
     fn update(
         &mut self,
         ctx: &mut ExecContext<'_>,
@@ -549,12 +549,12 @@ fn bind_conflict(
             let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
             let mut conditions = Vec::new();
             condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
-            let unseen = match (by_key, returns) {
-                (false, _) => Err(Seen("conflicts are not in the primary key alone".into())),
-                (true, true) => Err(Seen("RETURNING sees the row".into())),
-                (true, false) => Unseen::plan(table, &assignments, conditions, checks).map(Arc::new),
+            let blind = match (by_key, returns) {
+                (false, _) => Err(Observing("conflicts are not in the primary key alone".into())),
+                (true, true) => Err(Observing("RETURNING sees the row".into())),
+                (true, false) => BlindUpdate::plan(table, &assignments, conditions, checks).map(Arc::new),
             };
-            Some(ConflictUpdate { assignments, condition, unseen })
+            Some(ConflictUpdate { assignments, condition, blind })
         }
     };
     Ok(Conflict { arbiters, update })

@@ -4,9 +4,9 @@
 //! are checked row by row; entries of unique indexes that an UPDATE moves are all taken out before the first new
 //! one goes in, so that a statement fails only if its result breaks the constraint.
 
+mod blind;
 mod conflict;
 mod insert;
-mod unseen;
 mod update;
 mod write;
 

@@ -7,7 +7,7 @@ use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFr
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
-    unseen::{Outcome, Seen, Unseen},
+    blind::{BlindUpdate, Observing, Outcome},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -26,7 +26,7 @@ pub(in crate::session) struct UpdatePlan {
     /// True if an assignment reads the table, so that all are computed before the first is made.
     reads_target: bool,
     checks: Arc<[BoundCheck]>,
-    unseen: Result<Arc<Unseen>, Seen>,
+    blind: Result<Arc<BlindUpdate>, Observing>,
     pub(in crate::session) returning: Option<Returning>,
 }
 
@@ -168,13 +168,15 @@ impl UpdatePlan {
         let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
         let reads_target = view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
-        let unseen = match (targets.beside_key(), &returning) {
-            (None, _) => Err(Seen("rows are not found by their primary key alone".into())),
-            (Some(_), Some(_)) => Err(Seen("RETURNING sees the row".into())),
-            (Some(conditions), None) => Unseen::plan(&table, &assignments, conditions, &checks).map(Arc::new),
+        let blind = match (targets.beside_key(), &returning) {
+            (None, _) => Err(Observing("rows are not found by their primary key alone".into())),
+            (Some(_), Some(_)) => Err(Observing("RETURNING sees the row".into())),
+            (Some(conditions), None) => {
+                BlindUpdate::plan(&table, &assignments, conditions, &checks).map(Arc::new)
+            }
         };
         let targets = Arc::new(targets);
-        Ok(UpdatePlan { table, targets, assignments, reads_target, checks, unseen, returning })
+        Ok(UpdatePlan { table, targets, assignments, reads_target, checks, blind, returning })
     }
 
     /// The table that is updated.
@@ -185,7 +187,7 @@ impl UpdatePlan {
     /// Returns the lines that EXPLAIN prints; with how its row is locked, if there is a choice.
     pub(in crate::session) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = explain("Update", &self.table, &self.targets);
-        lines.push(explain_lock(&self.unseen, semantic_locks));
+        lines.push(explain_lock(&self.blind, semantic_locks));
         lines
     }
 
@@ -196,9 +198,9 @@ impl UpdatePlan {
         ctx: &mut ExecContext<'_>,
         output: &mut dyn Output,
     ) -> Result<u64> {
-        if let (Ok(unseen), true) = (&self.unseen, ctx.semantic_locks) {
+        if let (Ok(blind), true) = (&self.blind, ctx.semantic_locks) {
             let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
-            match unseen.run(ctx, &self.table, &key, &[])? {
+            match blind.run(ctx, &self.table, &key, &[])? {
                 Outcome::Updated => {
                     ctx.row_done();
                     return Ok(1);
@@ -348,10 +350,10 @@ fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
 }
 
 /// Returns how rows are locked, and why, for EXPLAIN.
-pub(super) fn explain_lock(unseen: &Result<Arc<Unseen>, Seen>, semantic_locks: bool) -> String {
-    match unseen {
+pub(super) fn explain_lock(blind: &Result<Arc<BlindUpdate>, Observing>, semantic_locks: bool) -> String {
+    match blind {
         _ if !semantic_locks => "  Row Lock: exclusive (gnomon.semantic_locks is off)".into(),
-        Ok(unseen) => format!("  Row Lock: update ({unseen})"),
+        Ok(blind) => format!("  Row Lock: update ({blind})"),
         Err(seen) => format!("  Row Lock: exclusive ({seen})"),
     }
 }

@@ -34,7 +34,7 @@
 //! - Commits are durable in the order of their CSNs.
 //! - A failure to write the log or a page stops the store.
 //!
-//! # Warmstart
+//! # Crash recovery
 //!
 //! The redo pass ([`open`]) reads the log forward and writes the newest image of each page to its place. The undo pass
 //! is level 1's: it is given the [`Loser`]s, compensates them by subtransactions of their own, newest first, and those
@@ -576,7 +576,7 @@ impl LoggedStore {
         }
     }
 
-    /// Returns the length of the log of pages in bytes, which a warmstart would read.
+    /// Returns the length of the log of pages in bytes, which a crash recovery would read.
     pub fn log_bytes(&self) -> u64 {
         self.redo.iter().map(Log::live_bytes).sum()
     }

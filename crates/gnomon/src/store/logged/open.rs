@@ -1,4 +1,4 @@
-//! Opening a logged store: making one, and the redo pass of a warmstart.
+//! Opening a logged store: making one, and the redo pass of a crash recovery.
 //!
 //! The files of the log of pages are read side by side, twice. First each file tells which parts of which units it has,
 //! and what they hold; put together that says which units are whole, and so which image of each page is the newest.
@@ -181,7 +181,7 @@ impl LoggedStore {
             };
             return Err(Error::NotADatabase { path: String::new(), detail: detail.into() });
         }
-        LoggedStore::warmstart(disk, file, root, &how)
+        LoggedStore::recover(disk, file, root, &how)
     }
 
     fn create(disk: &Arc<dyn Disk>, database: u64, how: &Opening) -> Result<LoggedStore> {
@@ -295,7 +295,7 @@ impl LoggedStore {
         }
     }
 
-    fn warmstart(
+    fn recover(
         disk: &Arc<dyn Disk>,
         file: Arc<dyn File>,
         root: Root,
@@ -356,8 +356,8 @@ impl LoggedStore {
         Ok((store, losers))
     }
 
-    /// Begins a new run: a record that says nothing makes each log longer than every earlier copy of it, and the root says
-    /// so. On a full disk the run begins without.
+    /// Begins a new run: a record that says nothing makes each log longer than every earlier copy of it, and the root
+    /// says so. On a full disk the run begins without.
     fn begin_run(&self) -> Result<()> {
         for log in self.redo.iter().chain(&self.ops) {
             match log.ensure(BEGIN_BYTES) {

@@ -317,7 +317,7 @@ impl World {
     }
 
     /// The undo pass.
-    fn warmstart(&self) -> Result<()> {
+    fn recover(&self) -> Result<()> {
         for loser in &self.losers {
             let mut owner = self.locks.owner(loser.txn);
             for (index, (id, _)) in loser.undo.iter().enumerate() {
@@ -403,7 +403,7 @@ fn work(
 ) -> Result<()> {
     let mut rng = Rng::from_seed(seed);
     let world = open(disk, setting)?;
-    world.warmstart()?;
+    world.recover()?;
     let mut current = history.states[&Csn(0)].clone();
     let last = world.store.last_csn();
     history.states.insert(last, current.clone());
@@ -491,7 +491,7 @@ fn work(
 /// Opens what a crash left, maybe crashing again on the way, and compares it with what is allowed.
 fn check(image: &SimDisk, history: &History, setting: Setting) -> Result<Contents, String> {
     let world = open(image, setting).map_err(|error| format!("it does not open: {error}"))?;
-    world.warmstart().map_err(|error| format!("the undo pass fails: {error}"))?;
+    world.recover().map_err(|error| format!("the undo pass fails: {error}"))?;
     let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.contents()))
         .map_err(|panic| panic.downcast_ref::<String>().cloned().unwrap_or_default())?
         .map_err(|error| error.to_string())?;
@@ -527,11 +527,11 @@ fn sweep(seed: u64, setting: Setting, step: usize) -> Result<u64, String> {
                     disk.history()
                 )
             };
-            // A second crash, in the warmstart, and a third.
+            // A second crash, in the crash recovery, and a third.
             let mut image = image;
             for again in 0..2 {
                 image.crash_at(image.events() + (event * 7 + again * 3 + number as u64) % 23);
-                let opened = open(&image, setting).and_then(|world| world.warmstart());
+                let opened = open(&image, setting).and_then(|world| world.recover());
                 if opened.is_ok() && !image.has_crashed() {
                     image.crash();
                 }

@@ -66,7 +66,7 @@ struct Building {
 }
 
 impl ShadowStore {
-    /// Writes one commit batch: everything patched by now becomes durable. The caller is the only one to do so.
+    /// Writes one commit batch: everything applied by now becomes durable. The caller is the only one to do so.
     /// Returns the CSN up to which commits are durable.
     pub(super) fn write_batch(&self) -> Result<Csn> {
         self.check()?;

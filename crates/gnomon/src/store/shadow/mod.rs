@@ -11,7 +11,7 @@
 //!    pages. Whole transactions are inside, with all CSNs up to the last one taken (invariant 2), because a CSN is
 //!    taken and its changes are made within one passage through the gate.
 //! 3. *Building.* New places are allocated for the images and for new copies of the page table's nodes above them.
-//!    Others go on patching: they un-share an image before they change it.
+//!    Others go on applying: they un-share an image before they change it.
 //! 4. *Writing.* Everything is written to free space in long runs, then the root, which lists these runs, and all is
 //!    synced at once. Now the batch is durable. The root of a large batch, or of one with early writes, lists nothing;
 //!    it is written after a sync of its own.
@@ -320,7 +320,7 @@ pub(crate) enum PlantedBug {
 pub(crate) enum PlantedRace {
     /// A batch is closed while transactions are in the gate.
     GateLeftOpen,
-    /// A batch is closed over half of a transaction whose patch failed.
+    /// A batch is closed over half of a transaction whose application failed.
     PoisonUnseen,
     /// A thread that waits for a batch is not put on the list at once.
     WakeupLost,
@@ -330,7 +330,7 @@ pub(crate) enum PlantedRace {
     VersionAfterChange,
     /// A transaction's locks are released before its changes are there.
     LocksBeforePatch,
-    /// The watermark passes commits that are not patched.
+    /// The watermark passes commits that are not applied.
     WatermarkOutOfOrder,
     /// A serializable scan looks at pending keys after the tree.
     PendingAfterTree,
@@ -344,7 +344,7 @@ pub(crate) enum PlantedRace {
     MovedOutdated,
     /// A reader does not notice that pages were replaced while it read them.
     ReplacedUnseen,
-    /// Operations on one key have the versions of the order in which they were patched.
+    /// Operations on one key have the versions of the order in which they were applied.
     VersionsInPatchOrder,
     /// A statement's snapshot does not wait for what the transaction has built on.
     SnapshotBehindOwnWrites,

@@ -31,7 +31,7 @@ struct Move {
     from: usize,
     to: usize,
     /// Others can see it.
-    patched: bool,
+    applied: bool,
 }
 
 struct World {
@@ -94,7 +94,7 @@ impl World {
         };
         let mut pages = self.store.begin(2)?;
         let csn = pages.take_csn();
-        self.moves.lock().push(Move { csn, from: first, to: second, patched: false });
+        self.moves.lock().push(Move { csn, from: first, to: second, applied: false });
         for (index, amount) in [(first, -1), (second, 1)] {
             let add = || {
                 let mut page = pages.write(self.ids[index])?;
@@ -108,18 +108,18 @@ impl World {
             }
         }
         let mut moves = self.moves.lock();
-        moves.iter_mut().find(|other| other.csn == csn).expect("noted").patched = true;
+        moves.iter_mut().find(|other| other.csn == csn).expect("noted").applied = true;
         drop(moves);
         drop(pages);
         Ok(csn)
     }
 
-    /// Everything up to the durable CSN is patched.
+    /// Everything up to the durable CSN is applied.
     fn check_durable(&self) {
         let durable = self.store.durable_csn();
         assert!(durable <= self.store.last_csn());
         let moves = self.moves.lock();
-        assert!(moves.iter().all(|m| m.csn > durable || m.patched), "{durable} is durable, but not patched");
+        assert!(moves.iter().all(|m| m.csn > durable || m.applied), "{durable} is durable, but not applied");
     }
 
     /// Compares what a crash would leave with what must be in it.
@@ -129,7 +129,7 @@ impl World {
         assert!(csn >= at_least, "{at_least} was acknowledged, {csn} is there");
         let mut expected = [0; PAGES];
         for m in self.moves.lock().iter().filter(|m| m.csn <= csn) {
-            assert!(m.patched, "the root holds {csn}, but {} is not patched", m.csn);
+            assert!(m.applied, "the root holds {csn}, but {} is not applied", m.csn);
             expected[m.from] -= 1;
             expected[m.to] += 1;
         }

@@ -98,7 +98,7 @@ impl Chores {
     /// Starts the chores that are due, to be called when a commit is durable. Its batch is confirmed when no other
     /// follows for a moment. Checkpoints and repairs follow if need be, and space is cleaned if there is too little of
     /// it in long runs.
-    pub fn tidy(&self) {
+    pub fn maintain(&self) {
         let ask_once = |asked: &AtomicBool| {
             if !asked.load(Ordering::Acquire) && !asked.swap(true, Ordering::AcqRel) {
                 self.ask(|_| ());

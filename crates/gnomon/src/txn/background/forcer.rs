@@ -97,6 +97,6 @@ fn run(shared: &Shared, chores: &Chores) {
             return;
         }
         inner.prune_unless_busy();
-        chores.tidy();
+        chores.maintain();
     }
 }

@@ -46,8 +46,8 @@ impl Background {
     /// Starts the chores that are due, to be called when a commit is durable. Its batch is confirmed when no other
     /// follows for a moment. Checkpoints and repairs follow if need be, and space is cleaned if there is too little of
     /// it in long runs.
-    pub fn tidy(&self) {
-        self.chores.tidy();
+    pub fn maintain(&self) {
+        self.chores.maintain();
     }
 
     /// Sets the rate of the background scrub in bytes a second; 0 ends it.

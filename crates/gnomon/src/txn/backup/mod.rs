@@ -59,7 +59,7 @@ impl Database {
         }
         let backup = store.pin().backup(since, SystemClock::new().unix_time(), out, progress);
         // What was held for it is free now.
-        self.0.background.tidy();
+        self.0.background.maintain();
         backup
     }
 }

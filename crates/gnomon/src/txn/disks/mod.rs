@@ -74,12 +74,12 @@ impl Database {
     /// number.
     ///
     /// # Errors
-    /// [`BadOption`](crate::Error::BadOption) if the directory is not empty, or the database has 16 disks or recovers by a
-    /// log; of the disk.
+    /// [`BadOption`](crate::Error::BadOption) if the directory is not empty, or the database has 16 disks or recovers
+    /// by a log; of the disk.
     pub fn add_disk(&self, path: impl AsRef<Path>, mirror: bool) -> Result<usize> {
         self.0.inner.check_open()?;
         let added = self.0.inner.add_disk(path.as_ref(), mirror);
-        self.0.background.tidy();
+        self.0.background.maintain();
         added
     }
 
@@ -108,7 +108,7 @@ impl Database {
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
         self.0.inner.check_open()?;
         let report = self.0.inner.store.shadow_for(COPIES)?.scrub(progress);
-        self.0.background.tidy();
+        self.0.background.maintain();
         report
     }
 

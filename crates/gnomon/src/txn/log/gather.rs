@@ -1,4 +1,4 @@
-//! Writes of many commits, gathered to be patched together: in the order of trees and keys, each key once.
+//! Writes of many commits, gathered to be applied together: in the order of trees and keys, each key once.
 //!
 //! Promises: of what is gathered, each key becomes what the commits have made of it one after another.
 //!

@@ -1,19 +1,19 @@
 //! Replay: from the root that a crash left to the state after the last record.
 //!
-//! Writes of many commits are [gathered](super::gather), then patched in the order of trees and keys. So a key that
+//! Writes of many commits are [gathered](super::gather), then applied in the order of trees and keys. So a key that
 //! many commits have changed is changed once, and leaves are visited in order. No transaction reads meanwhile, so
 //! there are no versions and no locks.
 //!
-//! A call runs once more, when all before it is patched that it may see: it reads what it read before, since calls are
+//! A call runs once more, when all before it is applied that it may see: it reads what it read before, since calls are
 //! serializable in the order of commits.
 //!
-//! Threads share the work ([`schedule`](super::schedule)). Of what is gathered, each patches ranges of keys, while
+//! Threads share the work ([`schedule`](super::schedule)). Of what is gathered, each applies ranges of keys, while
 //! more is gathered. Calls that have used nothing but what they declare run beside each other where these are different
 //! partitions, trees or keys; between them, a commit that is logged by value needs its keys. All others have the
 //! database to themselves.
 //!
-//! A crash in the middle finds what it would have found before: roots written meanwhile have all commits up to one, since
-//! none is written while threads are at work, and replay begins anew after that.
+//! A crash in the middle finds what it would have found before: roots written meanwhile have all commits up to one,
+//! since none is written while threads are at work, and replay begins anew after that.
 
 use super::{
     super::{
@@ -88,8 +88,8 @@ pub(super) fn replay(
             rerun: Rerun::new(handle),
             last: root,
             gathered: Gathered::default(),
-            patched: Arc::default(),
-            // One part is patched while the next is gathered.
+            applied: Arc::default(),
+            // One part is applied while the next is gathered.
             gathered_max: (options.replay_bytes_max / if threads > 1 { 2 } else { 1 }).min(GATHERED_MAX),
             threads,
             schedule: &schedule,
@@ -98,7 +98,7 @@ pub(super) fn replay(
             values_in_row: VALUES_IN_ROW_MAX,
         };
         let log = open(&mut |record| replay.record(&record))?;
-        replay.patch_gathered()?;
+        replay.apply_gathered()?;
         replay.drain()?;
         // The last commits may have written nothing.
         replay.reach(replay.last)?;
@@ -159,8 +159,8 @@ struct Replay<'a> {
     last: Csn,
     gathered: Gathered,
     /// The writes that were gathered before, and may be in the hands of threads.
-    patched: Arc<Gathered>,
-    /// Bytes of writes that are gathered before they are patched.
+    applied: Arc<Gathered>,
+    /// Bytes of writes that are gathered before they are applied.
     gathered_max: usize,
     threads: usize,
     schedule: &'a Schedule<Work>,
@@ -187,7 +187,7 @@ impl Replay<'_> {
         match found {
             Found::Call { procedure, digest, is_within, params } => {
                 self.values_in_row = 0;
-                self.patch_gathered()?;
+                self.apply_gathered()?;
                 let of_log = self.inner.procedures.of_log(procedure)?;
                 let called = of_log.ok_or_else(|| broken("it is of a procedure that there never was"))?;
                 if self.threads > 1
@@ -199,7 +199,7 @@ impl Replay<'_> {
                 }
                 self.drain()?;
                 let writes = self.rerun.call(called, digest, params)?;
-                self.patch(csn, writes, &found)
+                self.apply_writes(csn, writes, &found)
             }
             // It was forced behind the root that has it.
             Found::InRoot => Err(broken("no root has what it stands for")),
@@ -208,17 +208,17 @@ impl Replay<'_> {
                 if !is_among_calls && self.gathered.add(writes.clone()).map_err(broken)? {
                     self.last = csn;
                     let is_full = self.gathered.memory_bytes() >= self.gathered_max;
-                    return if is_full { self.patch_gathered() } else { Ok(()) };
+                    return if is_full { self.apply_gathered() } else { Ok(()) };
                 }
                 let writes = writes.write_set(&self.inner.operations, broken)?;
                 if is_among_calls && let Some(needs) = self.needs_of(&writes) {
                     return self.submit(csn, Work::Writes(writes), needs);
                 }
-                self.patch(csn, writes, &found)
+                self.apply_writes(csn, writes, &found)
             }
             Found::Entry { .. } | Found::End { .. } => {
                 let writes = writes.write_set(&self.inner.operations, broken)?;
-                self.patch(csn, writes, &found)
+                self.apply_writes(csn, writes, &found)
             }
         }
     }
@@ -314,20 +314,20 @@ impl Replay<'_> {
     }
 
     /// Changes the pages by what is gathered, or gives that to threads.
-    fn patch_gathered(&mut self) -> Result<()> {
+    fn apply_gathered(&mut self) -> Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
         }
         self.drain()?;
         let gathered = Arc::new(std::mem::take(&mut self.gathered));
         // No thread is at work.
-        let patched = std::mem::take(&mut self.patched);
-        self.gather_where(patched);
+        let applied = std::mem::take(&mut self.applied);
+        self.gather_where(applied);
         let threads = self.threads.min(gathered.len() / WRITES_OF_PART_MIN);
         if threads > 1 {
             self.at_work = AtWork::Parts;
             self.submitted = self.last;
-            self.patched = gathered.clone();
+            self.applied = gathered.clone();
             let mut parts = gathered.parts(threads * PARTS_OF_THREAD).into_iter();
             // Parts have no key in common.
             return parts.try_for_each(|part| self.schedule.submit(Work::Part(part), Needs::default()));
@@ -348,9 +348,9 @@ impl Replay<'_> {
         self.reach(self.last)
     }
 
-    /// Sets the memory of patched writes to be what is gathered into next.
-    fn gather_where(&mut self, patched: Arc<Gathered>) {
-        self.gathered = Arc::into_inner(patched).unwrap_or_default();
+    /// Sets the memory of applied writes to be what is gathered into next.
+    fn gather_where(&mut self, applied: Arc<Gathered>) {
+        self.gathered = Arc::into_inner(applied).unwrap_or_default();
         // Vectors that grow have room for twice as much.
         self.gathered.clear(2 * self.gathered_max);
     }
@@ -362,8 +362,8 @@ impl Replay<'_> {
     }
 
     /// Changes the pages by a commit, and by what its record has done beside its writes.
-    fn patch(&mut self, csn: Csn, writes: WriteSet, beside: &Found<'_>) -> Result<()> {
-        self.patch_gathered()?;
+    fn apply_writes(&mut self, csn: Csn, writes: WriteSet, beside: &Found<'_>) -> Result<()> {
+        self.apply_gathered()?;
         self.drain()?;
         self.last = csn;
         let begin = || begin(self.inner, self.store, &writes, beside);
@@ -386,7 +386,7 @@ impl Replay<'_> {
     }
 }
 
-/// Begins the page transaction that patches writes, and what a record does beside them.
+/// Begins the page transaction that applies writes, and what a record does beside them.
 fn begin<'a>(
     inner: &Inner,
     store: &'a ShadowStore,
@@ -451,7 +451,7 @@ fn update<'v, P: PageWrite>(
     done
 }
 
-/// Begins the page transaction that patches a run.
+/// Begins the page transaction that applies a run.
 fn begin_run<'a>(inner: &Inner, store: &'a ShadowStore, run: &Run<'_>) -> Result<PageTxn<'a>> {
     begin_with(store, |part_max| {
         let mut pages = PageCounts::default();

@@ -1,4 +1,4 @@
-//! Updates that leave their row unseen, so that they need not wait for others that do the same: `SET c = c + 1`.
+//! Updates that leave their row blind, so that they need not wait for others that do the same: `SET c = c + 1`.
 //!
 //! An UPDATE of the row under one key, or the action of ON CONFLICT DO UPDATE, is such a one if of the row it wants to
 //! know nothing but whether numbers are within bounds (docs/semantics.md has the rules and why they are right). It
@@ -28,9 +28,9 @@ use crate::{
     },
 };
 
-/// An update of one row that leaves it unseen.
+/// An update of one row that leaves it blind.
 #[derive(Clone, Debug)]
-pub(super) struct Unseen {
+pub(super) struct BlindUpdate {
     widths: Vec<u8>,
     /// Conditions on the row before the update.
     conditions: Vec<Bound>,
@@ -72,19 +72,19 @@ pub(super) enum Outcome {
 
 /// The reason why a statement must see its row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen(pub(super) String);
+pub(super) struct Observing(pub(super) String);
 
-impl fmt::Display for Seen {
+impl fmt::Display for Observing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-fn seen<T>(why: impl Into<String>) -> Result<T, Seen> {
-    Err(Seen(why.into()))
+fn seen<T>(why: impl Into<String>) -> Result<T, Observing> {
+    Err(Observing(why.into()))
 }
 
-impl Unseen {
+impl BlindUpdate {
     /// An update of `table` with these assignments, under conditions beside the key's. Columns from the table's width
     /// on are those of another row, which is known.
     pub(super) fn plan(
@@ -92,9 +92,9 @@ impl Unseen {
         assignments: &[(usize, Expr)],
         conditions: Vec<Expr>,
         checks: &[BoundCheck],
-    ) -> Result<Unseen, Seen> {
+    ) -> Result<BlindUpdate, Observing> {
         let known = |expr: &Expr| is_known(expr, table.columns.len());
-        let mut unseen = Unseen {
+        let mut blind = BlindUpdate {
             widths: Vec::new(),
             conditions: Vec::new(),
             changes: Vec::new(),
@@ -108,12 +108,12 @@ impl Unseen {
             }
             let becomes = becomes(column, *position, expr, &known)?;
             let how = if matches!(becomes, Becomes::More { .. }) { "is added to" } else { "is set" };
-            unseen.names.push((column.name.clone(), how));
-            unseen.changes.push((*position, becomes));
+            blind.names.push((column.name.clone(), how));
+            blind.changes.push((*position, becomes));
         }
         for condition in conditions {
             match bound(&condition, table, &known) {
-                Some(bound) => unseen.conditions.push(bound),
+                Some(bound) => blind.conditions.push(bound),
                 None => return seen("the condition is more than a key and bounds of numbers"),
             }
         }
@@ -127,18 +127,18 @@ impl Unseen {
                 match bound(&part, table, &known) {
                     // Only what is added to is watched while others change it, too.
                     Some(bound) if bound.comparison != Comparison::Equal && changed(&bound.column) => {
-                        unseen.checks.push(bound);
+                        blind.checks.push(bound);
                     }
                     _ => return seen(format!("constraint {} is more than a bound of a number", check.name)),
                 }
             }
         }
-        let last = unseen.columns().max().unwrap_or(0);
+        let last = blind.columns().max().unwrap_or(0);
         if u16::try_from(last).is_err() {
             return seen(format!("{} is too far behind", table.columns[last].name));
         }
-        unseen.widths = table.columns[..=last].iter().map(|column| rows::width(column.ty.ty)).collect();
-        Ok(unseen)
+        blind.widths = table.columns[..=last].iter().map(|column| rows::width(column.ty.ty)).collect();
+        Ok(blind)
     }
 
     /// The columns that it names.
@@ -218,7 +218,7 @@ impl Unseen {
 }
 
 /// As EXPLAIN prints it.
-impl fmt::Display for Unseen {
+impl fmt::Display for BlindUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (name, how)) in self.names.iter().enumerate() {
             write!(f, "{}{name} {how}", if i == 0 { "" } else { ", " })?;
@@ -248,7 +248,7 @@ fn becomes(
     position: usize,
     expr: &Expr,
     known: &dyn Fn(&Expr) -> bool,
-) -> Result<Becomes, Seen> {
+) -> Result<Becomes, Observing> {
     match number_of(column.ty) {
         Some((number, precision)) => match addition(expr, position, column) {
             Some((subtracted, by)) if known(by) => {
