@@ -25,7 +25,7 @@ RECOVERY = re.compile(
 )
 LIMITS = {
     "comment lines with who, whoever, somebody, nobody": 20,
-    "doc comments that begin with What or Whether": 40,
+    "doc comments that begin with What, Whether or Has": 40,
     "words of README.md": 1000,
     "words of docs/architecture.md": 2500,
     "methods of the largest type": 60,
@@ -75,13 +75,13 @@ def subjects(files):
 
 
 def openings(files):
-    """Doc comments that begin with What or Whether."""
+    """Doc comments that begin with What, Whether or Has."""
     found = []
     for path in files:
         before = ""
         for number, line in enumerate(read(path).splitlines(), 1):
             is_doc = re.match(r"\s*//[/!]", line)
-            if is_doc and not re.match(r"\s*//[/!]", before) and re.match(r"(What|Whether)\b", comment_of(line) or ""):
+            if is_doc and not re.match(r"\s*//[/!]", before) and re.match(r"(What|Whether|Has)\b", comment_of(line) or ""):
                 found.append(f"{name(path)}:{number}: {line.strip()}")
             before = line
     return found

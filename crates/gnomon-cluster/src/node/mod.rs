@@ -355,7 +355,7 @@ impl State {
 }
 
 impl Node {
-    /// Has a database be a member from now on, and go on behind the last commit that it has.
+    /// Makes a database a member from now on, which goes on behind the last commit that it has.
     ///
     /// # Errors
     /// What keeps it from joining: [`Stopped`].

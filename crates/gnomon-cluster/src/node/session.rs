@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// Has the machine want a commit, and returns its number.
+    /// Hands a commit to the machine, and returns its number.
     fn ask(&self, state: &mut MutexGuard<'_, State>, request: CommitRequest) -> u64 {
         let mut out = Vec::new();
         let (touched, start) = state.touched(&request.touched, request.snapshot);

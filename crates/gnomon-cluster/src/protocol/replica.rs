@@ -260,7 +260,7 @@ impl Replica {
         }
     }
 
-    /// Has a commit appended that changes nothing.
+    /// Appends a commit that changes nothing.
     pub fn commit_nothing(&mut self, number: u64, out: &mut Vec<Action>) {
         let commit = Commit {
             txn: self.name(number),

@@ -516,7 +516,7 @@ impl<'j> Cluster<'j> {
         Ok(())
     }
 
-    /// Has the log look after a member that it does not hear of.
+    /// Makes the log look after a member that it does not hear of.
     fn watch(&mut self, node: usize) {
         let member = self.nodes[node].member;
         self.schedule(GONE_US, Event::Gone(member, node));

@@ -400,7 +400,7 @@ impl Runs<'_> {
         })
     }
 
-    /// Has the clients run.
+    /// Runs the clients.
     fn drive(&self, database: &SqlDatabase, variant: Variant, round: u64, lab: &Lab) -> Result<Measured> {
         let Comparison { script, clients, scale, seed, .. } = self.comparison;
         let session = |client: usize| -> Result<Session> {

@@ -459,7 +459,7 @@ impl Reader {
         self.commands.len() - 1
     }
 
-    /// Has a jump lead to the next command.
+    /// Sets the target of a jump to the next command.
     fn land(&mut self, jump: usize) {
         let next = self.commands.len();
         match &mut self.commands[jump].action {

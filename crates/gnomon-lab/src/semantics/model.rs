@@ -430,7 +430,7 @@ impl System {
         Ok(())
     }
 
-    /// Has a page in the buffer.
+    /// Fetches a page into the buffer.
     async fn fetch(&self, page: Page, changes: bool) {
         let miss = self.buffer.borrow_mut().fetch(page.number(), changes);
         let Some(Miss { write }) = miss else { return };

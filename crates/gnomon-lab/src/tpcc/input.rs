@@ -427,7 +427,7 @@ pub struct Terminals {
 }
 
 impl Terminals {
-    /// Has another terminal choose. The warehouses take turns, and each gives its terminals other districts.
+    /// Lets another terminal choose. The warehouses take turns, and each gives its terminals other districts.
     fn draw(&mut self) {
         let number = self.first + self.step * self.rng.below(self.count as u64) as usize;
         let warehouses = usize::from(self.tpcc.warehouses);

@@ -46,7 +46,7 @@ pub struct ExecContext<'a> {
     pub memory_bytes_max: usize,
     /// The part of the session's account that these take, if they have one.
     pub memory: Option<Held>,
-    /// True if updates that leave their row blind (blind updates) share locks with each other.
+    /// True if blind updates share locks with each other.
     pub semantic_locks: bool,
     /// The counter of rows that are written.
     pub rows_done: RowsDone,

@@ -164,7 +164,8 @@ pub(super) fn check_disks(path: &Path, options: &Options) -> Result<()> {
     {
         return Err(one_disk());
     }
-    if options.create && !options.spares.is_empty() && !options.mirrored && !path.exists() {
+    if options.create && !options.spares.is_empty() && !options.mirrored && !path.join(shadow::FILE).exists()
+    {
         return Err(Error::BadOption(
             "a spare disk is for a mirrored database: ask for one (--mirrored)".into(),
         ));

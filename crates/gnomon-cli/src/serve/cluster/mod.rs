@@ -412,7 +412,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(byte).collect()
 }
 
-/// Has a member write a backup, and restores it on its way.
+/// Restores a backup while a member writes it.
 fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failure> {
     // Only the last time that something has come counts.
     let (heard, hears) = mpsc::sync_channel(1);

@@ -103,7 +103,7 @@ impl Shared {
     }
 }
 
-/// Has the member heard of, until its lease is over all the same: the log then refuses what it appends.
+/// Keeps the member's lease alive, until it is over all the same: the log then refuses what it appends.
 async fn keep_alive(shared: Arc<Shared>, lease: i64, heard_at: Arc<Mutex<Instant>>) {
     loop {
         match shared.space.client.keep_alive(lease).await {

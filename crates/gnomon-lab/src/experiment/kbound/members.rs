@@ -97,7 +97,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Has transactions come at random moments, each at a member.
+    /// Starts transactions at random moments, each at a member.
     fn measure(
         &self,
         lab: &mut Lab,

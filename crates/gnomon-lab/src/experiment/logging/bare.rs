@@ -108,7 +108,7 @@ fn failed(error: std::io::Error) -> StoreError {
     StoreError::Failed(error.into())
 }
 
-/// Has clients append records of so many bytes (at least one) to a new log in a directory that is made. With one client
+/// Lets clients append records of so many bytes (at least one) to a new log in a directory that is made. With one client
 /// and records of a block, what is measured is a write and sync each.
 pub(super) fn measure(directory: &Path, record_bytes: usize, load: &Load) -> Result<Measured> {
     let log = BareLog::create(directory)?;

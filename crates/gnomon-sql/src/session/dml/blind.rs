@@ -1,4 +1,4 @@
-//! Updates that leave their row blind, so that they need not wait for others that do the same: `SET c = c + 1`.
+//! Blind updates: they observe nothing of their row, and so need not wait for others that do the same (`SET c = c + 1`).
 //!
 //! An UPDATE of the row under one key, or the action of ON CONFLICT DO UPDATE, is such a one if of the row it wants to
 //! know nothing but whether numbers are within bounds (docs/semantics.md has the rules and why they are right). It
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// An update of one row that leaves it blind.
+/// An update of one row that observes nothing of it.
 #[derive(Clone, Debug)]
 pub(super) struct BlindUpdate {
     widths: Vec<u8>,

@@ -68,7 +68,7 @@ struct Conflict {
 struct ConflictUpdate {
     assignments: Vec<(usize, Expr)>,
     condition: Option<Expr>,
-    /// The update that leaves the existing row blind, or the reason why the row must be seen.
+    /// The blind update of the existing row, or the reason why the row must be seen.
     blind: Result<Arc<BlindUpdate>, Observing>,
 }
 

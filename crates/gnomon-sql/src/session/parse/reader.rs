@@ -446,6 +446,10 @@ impl<'d> Reader<'_, 'd, '_> {
         if !self.word("for") {
             return Err(self.unexpected());
         }
+        // The parser crate takes these for queries.
+        if matches!(self.peek_word().as_deref(), Some("insert" | "update" | "delete" | "merge")) {
+            return Err(self.unexpected());
+        }
         let query = self.lift(Parser::parse_query)?;
         let command = Command::Sql(Box::new(Statement::Query(query)), None);
         Ok(Command::Declare {
