@@ -68,14 +68,14 @@ step "clients"
 tools/clients/run.sh
 
 step "seeded schedules"
-RUSTFLAGS="--cfg shuttle" run_tests -p gnomon --lib --target-dir target/shuttle shuttle_
+RUSTFLAGS="--cfg shuttle" run_tests -p gnomon-engine --lib --target-dir target/shuttle shuttle_
 
 for recovery in shadow value-log single-level two-level two-level-deferred; do
   step "tests of transactions, SQL and seeded schedules, recovery $recovery"
-  GNOMON_RECOVERY=$recovery run_tests -p gnomon --lib -- txn:: --skip crash_sweep --skip stress
+  GNOMON_RECOVERY=$recovery run_tests -p gnomon-engine --lib -- txn:: --skip crash_sweep --skip stress
   GNOMON_RECOVERY=$recovery run_tests -p gnomon-sql --test '*'
   GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
-    run_tests -p gnomon --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
+    run_tests -p gnomon-engine --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
 done
 
 step "documentation"

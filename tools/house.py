@@ -218,7 +218,7 @@ def cycles(files):
 
 def recovery(files):
     """Files that know a recovery method, or its store, by name, outside of the folders of the methods."""
-    of_methods = ("crates/gnomon/src/store/shadow/", "crates/gnomon/src/store/logged/", "crates/gnomon/src/txn/log/")
+    of_methods = ("crates/gnomon-engine/src/store/shadow/", "crates/gnomon-engine/src/store/logged/", "crates/gnomon-engine/src/txn/log/")
     found = []
     for path in files:
         lines = [line for line in read(path).splitlines() if comment_of(line) is None and RECOVERY.search(line)]

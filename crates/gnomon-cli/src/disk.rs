@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use gnomon::{Database, Options};
+use gnomon_engine::{Database, Options};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
@@ -123,7 +123,7 @@ fn run_list(arguments: &List) -> Result<ExitCode, Failure> {
 }
 
 fn run_add(arguments: &Add) -> Result<ExitCode, Failure> {
-    let failure = |error: &gnomon::Error| Failure::of_engine(&arguments.directory, error);
+    let failure = |error: &gnomon_engine::Error| Failure::of_engine(&arguments.directory, error);
     let options = Options { create: false, degraded: arguments.degraded, ..options() };
     let database = Database::open(&arguments.directory, options).map_err(|error| failure(&error))?;
     let number = database.add_disk(&arguments.new, arguments.mirror).map_err(|error| failure(&error))?;

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use gnomon::{Error, Reaction};
+use gnomon_engine::{Error, Reaction};
 
 /// One line that says what failed and what to do.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{Database, Error, Recovery, TreeId, VerifyReport, disk::DiskSet};
+use gnomon_engine::{Database, Error, Recovery, TreeId, VerifyReport, disk::DiskSet};
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{
     SqlState,
@@ -42,7 +42,9 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("reading pages");
     let report = DiskSet::open_read_only(directory)
-        .and_then(|disks| gnomon::verify_with(disks, options(), &mut |done, total| progress.set(done, total)))
+        .and_then(|disks| {
+            gnomon_engine::verify_with(disks, options(), &mut |done, total| progress.set(done, total))
+        })
         .map_err(|error| Failure::of_reading(directory, &error))?;
     drop(progress);
     let names = read_catalog(directory)?.map(|catalog| names(&catalog)).unwrap_or_default();

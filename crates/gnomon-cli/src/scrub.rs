@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use gnomon::{Database, Finding, Options};
+use gnomon_engine::{Database, Finding, Options};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub struct Scrub {
 
 pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
-    let failure = |error: &gnomon::Error| Failure::of_reading(directory, error);
+    let failure = |error: &gnomon_engine::Error| Failure::of_reading(directory, error);
     let options = Options { create: false, degraded: arguments.degraded, ..options() };
     let database = Database::open(directory, options).map_err(|error| failure(&error))?;
     let mut progress = Progress::on_stderr("scrubbing pages");

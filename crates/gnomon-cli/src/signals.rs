@@ -4,7 +4,7 @@
 
 use std::io;
 
-use gnomon::sync::{Arc, atomic::AtomicBool, thread};
+use gnomon_engine::sync::{Arc, atomic::AtomicBool, thread};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM, signal::SIGXFSZ},
     flag,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use gnomon::{Commits, Database, Execution, Options, Recovery};
+use gnomon_engine::{Commits, Database, Execution, Options, Recovery};
 use gnomon_lab::{argument::parse_interval, progress::Progress};
 
 use crate::Failure;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use gnomon::{
+use gnomon_engine::{
     Error, Finding, Severity, VerifyReport,
     disk::{DiskSet, LIST_FILE},
 };
@@ -39,7 +39,7 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     let directory = &arguments.directory;
     let mut progress = Progress::on_stderr("verifying pages");
     let verified = DiskSet::open_read_only(directory).and_then(|disks| {
-        gnomon::verify_with(disks, options(), &mut |done, total| progress.set(done, total))
+        gnomon_engine::verify_with(disks, options(), &mut |done, total| progress.set(done, total))
     });
     drop(progress);
     let (report, findings) = match verified {

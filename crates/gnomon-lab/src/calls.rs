@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Database, Error, Execution, Options, Placement, Procedure, Reaction, TreeId, TreeOptions, TxnOptions,
     env::{Clock, SystemClock},
     sync::{
@@ -417,7 +417,7 @@ impl Client<'_> {
     fn call<W: Calls>(&self, kind: usize, params: &[u8], due: Duration) {
         let (run, answers) = (self.run.clone(), self.answers.clone());
         let was_measuring = run.phase.load(Ordering::Acquire) == MEASURING;
-        let done = move |answer: gnomon::Result<Vec<u8>>| {
+        let done = move |answer: gnomon_engine::Result<Vec<u8>>| {
             let taken = run.clock.now().saturating_sub(due);
             let is_measured = was_measuring && run.phase.load(Ordering::Acquire) == MEASURING;
             let mut answered = answers.answered.lock();
@@ -458,7 +458,7 @@ impl Client<'_> {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::sync::atomic::AtomicU64;
+    use gnomon_engine::sync::atomic::AtomicU64;
 
     use super::*;
     use crate::{recovery::COMMAND_LOG, voter::Voter};

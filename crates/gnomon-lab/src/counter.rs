@@ -6,7 +6,7 @@
 //! The invariant: the counters sum to the number of committed transactions.
 
 use clap::{Args, value_parser};
-use gnomon::{env::Rng, sync::atomic::AtomicBool};
+use gnomon_engine::{env::Rng, sync::atomic::AtomicBool};
 use serde::Serialize;
 
 use crate::{

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     sync::{
         Arc, Mutex, OnceLock,

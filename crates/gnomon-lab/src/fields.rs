@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-use gnomon::{Error, Result};
+use gnomon_engine::{Error, Result};
 
 /// What a field of fixed width can be.
 pub trait Fixed: Copy {

@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, time::Duration};
 
-use gnomon::env::{Clock, SystemClock};
+use gnomon_engine::env::{Clock, SystemClock};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// How often a line is written where there is no terminal.

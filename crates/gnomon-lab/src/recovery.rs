@@ -1,8 +1,8 @@
 //! Recovery methods: as the engine names them in reports, and as the paper of 1991 does.
 
-pub use gnomon::Recovery;
+pub use gnomon_engine::Recovery;
 
-use gnomon::{Commits, Records, Strategy};
+use gnomon_engine::{Commits, Records, Strategy};
 use serde::{Serialize, Serializer};
 
 /// S1: page locks until the transaction ends; its pages are logged then.
@@ -47,7 +47,7 @@ impl Method {
     ///
     /// # Errors
     /// What is no such name.
-    pub fn from_name(name: &str) -> Result<Method, gnomon::Error> {
+    pub fn from_name(name: &str) -> Result<Method, gnomon_engine::Error> {
         match name {
             "none" => Ok(Method::None),
             name => Recovery::from_name(name).map(Method::Of),

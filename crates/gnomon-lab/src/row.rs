@@ -1,7 +1,7 @@
 //! Rows whose first eight bytes are a number (little-endian), and the operation that adds to it: what the workloads'
 //! tables hold, as an embedder would register it.
 
-use gnomon::{
+use gnomon_engine::{
     Error,
     lock::Claim,
     op::{Call, Commutes, Family, Length, Operation},
@@ -83,7 +83,7 @@ impl Operation for Add {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::op::{Trial, check_family};
+    use gnomon_engine::op::{Trial, check_family};
 
     use super::*;
 

@@ -18,7 +18,7 @@ use std::{
     str::FromStr,
 };
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 use gnomon_tls::client::{Target, UrlError};
 use postgres::{
     Client, Statement,

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use gnomon::{
+use gnomon_engine::{
     env::Rng,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };

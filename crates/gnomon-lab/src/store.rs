@@ -5,7 +5,7 @@
 
 use std::{error, fmt, path::Path, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Applied, Csn, Database, Direction, Error, KeyRange, Options, Reaction, RowLock, Ticket, Transaction,
     TreeId, TreeLock, TxnOptions, disk::Disk, sync::Arc,
 };

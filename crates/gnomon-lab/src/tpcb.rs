@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use clap::{Args, value_parser};
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn a_bank_is_not_made_over_another() {
         let dir = tempfile::tempdir().unwrap();
-        GnomonStore::create(dir.path(), TABLES, gnomon::Options::default()).unwrap().close().unwrap();
+        GnomonStore::create(dir.path(), TABLES, gnomon_engine::Options::default()).unwrap().close().unwrap();
         let settings = short_run(Some(dir.path().into()), true);
         let error = bench(&TPCB, &settings, 3, &mut Progress::silent(), &Default::default()).unwrap_err();
         assert!(error.to_string().contains("holds a database already"), "{error}");

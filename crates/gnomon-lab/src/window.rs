@@ -3,7 +3,7 @@
 //! Promises: there are never more than the window has places for. A client that has waited for one goes on when an
 //! eighth of them is free: to be woken for each costs more than short transactions do.
 
-use gnomon::sync::{
+use gnomon_engine::sync::{
     Condvar, Mutex,
     atomic::{AtomicUsize, Ordering},
 };
@@ -72,7 +72,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::sync::{Arc, thread};
+    use gnomon_engine::sync::{Arc, thread};
 
     use super::*;
 

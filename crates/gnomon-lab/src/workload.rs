@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Options,
     sync::{
         Arc,

@@ -4,7 +4,7 @@
 //! hot rows; and neighbours in rank are no neighbours in number, so that hot rows do not share a page by themselves.
 
 use clap::Args;
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 use serde::Serialize;
 
 use crate::argument::parse_exponent;

@@ -14,7 +14,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use gnomon::{Interrupt, sync::Arc};
+use gnomon_engine::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{ConnectedBy, Format, IdleLimit, Session, SessionOptions, Sink as _},

@@ -6,7 +6,7 @@
 //! use gnomon_server::{Server, ServerOptions};
 //! use gnomon_sql::session::SqlDatabase;
 //!
-//! let database = SqlDatabase::open(gnomon::Database::open("bank.gnomon", gnomon::Options::default())?)?;
+//! let database = SqlDatabase::open(gnomon_engine::Database::open("bank.gnomon", gnomon_engine::Options::default())?)?;
 //! let server = Server::bind(database, ServerOptions::default())?;
 //! let handle = server.handle(); // handle.shut_down() ends the server from another thread
 //! server.run()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 
 use crate::options::Log;
 

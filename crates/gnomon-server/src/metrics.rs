@@ -1,6 +1,6 @@
 //! Counters of what a server has done, cheap enough to be always on.
 
-use gnomon::sync::atomic::{AtomicU64, Ordering};
+use gnomon_engine::sync::atomic::{AtomicU64, Ordering};
 
 /// How a value changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,9 +90,9 @@ pub enum ServerError {
     /// The shutdown timeout passed and so many sessions still ran.
     StillRunning(usize),
     /// The database did not close in order.
-    Close(gnomon::Error),
+    Close(gnomon_engine::Error),
     /// A failure stopped the database; every session was ended with 57P02.
-    Stopped(gnomon::Error),
+    Stopped(gnomon_engine::Error),
 }
 
 impl fmt::Display for ServerError {

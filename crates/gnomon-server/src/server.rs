@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Interrupt, InterruptReason,
     env::{Clock, SystemClock},
     sync::{
@@ -100,7 +100,7 @@ pub(crate) struct Shared {
     peers: Mutex<Peers>,
     stopping: AtomicBool,
     /// The reason why the database stopped by itself.
-    failure: OnceLock<gnomon::Error>,
+    failure: OnceLock<gnomon_engine::Error>,
     wake: PipeWriter,
 }
 
@@ -175,7 +175,7 @@ impl Peer {
     /// True if the session was told to end: by a shutdown, or by `pg_terminate_backend`.
     pub(crate) fn is_terminated(&self) -> bool {
         let ended = |interrupt: &Arc<Interrupt>| {
-            matches!(interrupt.check(), Err(gnomon::Error::Interrupted(InterruptReason::Shutdown)))
+            matches!(interrupt.check(), Err(gnomon_engine::Error::Interrupted(InterruptReason::Shutdown)))
         };
         self.interrupt.get().is_some_and(ended)
     }
@@ -237,7 +237,7 @@ impl Shared {
     }
 
     /// Returns the reason why the database stopped by itself, if it did.
-    pub(crate) fn failure(&self) -> Option<&gnomon::Error> {
+    pub(crate) fn failure(&self) -> Option<&gnomon_engine::Error> {
         self.failure.get()
     }
 

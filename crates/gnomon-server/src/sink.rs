@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gnomon::Interrupt;
+use gnomon_engine::Interrupt;
 use gnomon_sql::{
     Notice, Result, SqlError, SqlState,
     session::{CopySource, Format, Mark, ResultColumn, Sink},
@@ -322,7 +322,7 @@ mod tests {
         os::unix::net::UnixStream,
     };
 
-    use gnomon::{InterruptReason, sync::thread};
+    use gnomon_engine::{InterruptReason, sync::thread};
     use gnomon_sql::types::{ColumnType, FixedEnvironment};
 
     use super::*;

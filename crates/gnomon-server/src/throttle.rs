@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 
 /// Wrong passwords of an address that cost nothing.
 pub(crate) const FREE: u32 = 5;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gnomon::sync::Arc;
+use gnomon_engine::sync::Arc;
 use gnomon_tls::certificate::{end_point, read_chain, read_key, roots};
 use rustls::{
     ServerConfig,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::sync::Arc;
+use gnomon_engine::sync::Arc;
 use gnomon_sql::{
     Severity, SqlError,
     memory::Held,

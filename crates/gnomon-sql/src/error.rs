@@ -199,7 +199,7 @@ pub struct Report {
     /// Place in the statement, as the parser counts. Where the text is known, `position` is computed from it.
     pub(crate) place: Option<SourcePlace>,
     /// The engine's error that it tells of.
-    engine: Option<gnomon::Error>,
+    engine: Option<gnomon_engine::Error>,
 }
 
 /// A place in the text of a statement.
@@ -303,7 +303,7 @@ impl SqlError {
         &self.0
     }
     /// The engine's error that it tells of, if it is one.
-    pub(crate) fn engine(&self) -> Option<&gnomon::Error> {
+    pub(crate) fn engine(&self) -> Option<&gnomon_engine::Error> {
         self.0.engine.as_ref()
     }
     /// Its SQLSTATE.
@@ -327,8 +327,8 @@ impl fmt::Display for SqlError {
 impl std::error::Error for SqlError {}
 
 /// Returns the detail of a conflict's report, if there is more to report than its reason.
-fn detail_of(conflict: gnomon::Conflict) -> Option<&'static str> {
-    use gnomon::Conflict as C;
+fn detail_of(conflict: gnomon_engine::Conflict) -> Option<&'static str> {
+    use gnomon_engine::Conflict as C;
     Some(match conflict {
         C::Write => "Another one was first that has changed what this one changes or has locked.",
         C::Read => "Another one was first that has changed what this one has read.",
@@ -340,9 +340,9 @@ fn detail_of(conflict: gnomon::Conflict) -> Option<&'static str> {
     })
 }
 
-impl From<gnomon::Error> for SqlError {
-    fn from(error: gnomon::Error) -> Self {
-        use gnomon::{Error as E, InterruptReason as Why};
+impl From<gnomon_engine::Error> for SqlError {
+    fn from(error: gnomon_engine::Error) -> Self {
+        use gnomon_engine::{Error as E, InterruptReason as Why};
         let (state, message) = match &error {
             E::Deadlock => (SqlState::DEADLOCK_DETECTED, "deadlock detected".to_owned()),
             E::Serialization(conflict) => (SqlState::SERIALIZATION_FAILURE, conflict.to_string()),
@@ -439,10 +439,11 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
-        let corrupt = gnomon::Error::Corrupt { file: "pages".into(), page: 7, detail: "checksum".into() };
+        let corrupt =
+            gnomon_engine::Error::Corrupt { file: "pages".into(), page: 7, detail: "checksum".into() };
         for (error, state, hint) in [
-            (gnomon::Error::DiskFull, SqlState::DISK_FULL, "TRUNCATE and DROP TABLE"),
-            (gnomon::Error::Unsupported("mirror"), SqlState::FEATURE_NOT_SUPPORTED, "shadow paging"),
+            (gnomon_engine::Error::DiskFull, SqlState::DISK_FULL, "TRUNCATE and DROP TABLE"),
+            (gnomon_engine::Error::Unsupported("mirror"), SqlState::FEATURE_NOT_SUPPORTED, "shadow paging"),
             (corrupt, SqlState::DATA_CORRUPTED, "gnomon verify"),
         ] {
             let error = SqlError::from(error);

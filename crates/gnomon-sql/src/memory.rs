@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
 };
 
-use gnomon::sync::{
+use gnomon_engine::sync::{
     Arc,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };

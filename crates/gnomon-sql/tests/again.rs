@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Conflict, Csn, Database, Error, Interrupt, InterruptReason, Options, Recovery, TreeId, TxnId, TxnOptions,
     replication::{Abandoned, Applier, CommitRequest, Mark as CommitMark, Note, Ordered, Replicator},
     sync::{Arc, Mutex},
@@ -32,11 +32,11 @@ struct Others {
 impl Replicator for Others {
     fn begin(&self, _: TxnId, _: u32, _: Csn) {}
 
-    fn note(&self, _: Note) -> gnomon::Result<()> {
+    fn note(&self, _: Note) -> gnomon_engine::Result<()> {
         Ok(())
     }
 
-    fn commit(&self, request: CommitRequest, _: Option<&Interrupt>) -> gnomon::Result<Csn> {
+    fn commit(&self, request: CommitRequest, _: Option<&Interrupt>) -> gnomon_engine::Result<Csn> {
         let less = |ahead: u32| ahead.checked_sub(1);
         if self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
             if let Some((interrupt, reason)) = self.interrupt.lock().take() {
@@ -50,13 +50,13 @@ impl Replicator for Others {
         Ok(self.database.get().expect("set").apply(&ordered)?.expect("no bounds").csn())
     }
 
-    fn call(&self, _: Vec<u8>) -> gnomon::Result<(Csn, gnomon::Result<Vec<u8>>)> {
+    fn call(&self, _: Vec<u8>) -> gnomon_engine::Result<(Csn, gnomon_engine::Result<Vec<u8>>)> {
         Err(Error::Operation("not here".into()))
     }
 
     fn abandon(&self, _: Abandoned) {}
 
-    fn freshen(&self, _: Duration, _: Option<&Interrupt>) -> gnomon::Result<Csn> {
+    fn freshen(&self, _: Duration, _: Option<&Interrupt>) -> gnomon_engine::Result<Csn> {
         Ok(Csn(0))
     }
 }

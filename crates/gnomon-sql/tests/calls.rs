@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnomon::{
+use gnomon_engine::{
     Database, Options, Records, Recovery,
     disk::SimDisk,
     env::Rng,
@@ -17,11 +17,11 @@ use support::{Collect, ok, state, value};
 
 const COMMAND_LOG: Recovery = Recovery::CommitLog(Records::Calls);
 
-fn open_with(disk: &SimDisk, recovery: Recovery) -> gnomon::Result<SqlDatabase> {
+fn open_with(disk: &SimDisk, recovery: Recovery) -> gnomon_engine::Result<SqlDatabase> {
     let options = Options {
         recovery: Some(recovery),
         procedures: procedures(),
-        logs: gnomon::LogShape { segment_bytes: 64 << 10, ..gnomon::LogShape::default() },
+        logs: gnomon_engine::LogShape { segment_bytes: 64 << 10, ..gnomon_engine::LogShape::default() },
         ..Options::default()
     };
     let engine = Database::open_on(Arc::new(disk.clone()), options)?;

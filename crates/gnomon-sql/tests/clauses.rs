@@ -204,9 +204,10 @@ fn the_documents_list_all_settings() {
 /// A value other than the default of a setting without effect is told of.
 #[test]
 fn a_checkpoint_is_taken_where_one_can_be() {
-    for recovery in gnomon::Recovery::ALL {
-        let options = gnomon::Options { recovery: Some(recovery), ..gnomon::Options::default() };
-        let engine = gnomon::Database::in_memory(options).unwrap();
+    for recovery in gnomon_engine::Recovery::ALL {
+        let options =
+            gnomon_engine::Options { recovery: Some(recovery), ..gnomon_engine::Options::default() };
+        let engine = gnomon_engine::Database::in_memory(options).unwrap();
         let mut session =
             SqlDatabase::open(engine.clone()).unwrap().session(SessionOptions::default()).unwrap();
         ok(
@@ -215,7 +216,7 @@ fn a_checkpoint_is_taken_where_one_can_be() {
         );
         let before = engine.stats().log_bytes;
         let notices = ok(&mut session, "CHECKPOINT").notices;
-        let has_log_of_pages = matches!(recovery, gnomon::Recovery::PageLog(_));
+        let has_log_of_pages = matches!(recovery, gnomon_engine::Recovery::PageLog(_));
         assert_eq!(
             notices.iter().any(|notice| notice.starts_with("CHECKPOINT has no effect")),
             has_log_of_pages

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnomon::{
+use gnomon_engine::{
     Database, Options, Recovery,
     disk::{MemDisk, SimDisk},
     sync::{

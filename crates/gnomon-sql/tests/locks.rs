@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::thread,
 };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use gnomon::env::{Clock, SystemClock};
+use gnomon_engine::env::{Clock, SystemClock};
 use gnomon_sql::session::{Session, SessionOptions};
 use support::{database, ok, run, value};
 

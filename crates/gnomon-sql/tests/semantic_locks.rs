@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicI64, Ordering},
 };
 
-use gnomon::{env::Rng, sync::thread};
+use gnomon_engine::{env::Rng, sync::thread};
 use gnomon_sql::{
     SqlState,
     session::{Session, SessionOptions, SqlDatabase},

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use gnomon::{Commits, Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
+use gnomon_engine::{Commits, Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
 use gnomon_sql::{
     Result, SqlState,
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
@@ -772,7 +772,7 @@ fn two_phase_commit_by_the_extended_protocol() {
 fn backups_are_streams() {
     let restored = |chain: &[&[u8]]| {
         let disk = Arc::new(MemDisk::new());
-        gnomon::restore(chain.iter().copied(), &*disk, None, &mut |_, _, _| ()).unwrap();
+        gnomon_engine::restore(chain.iter().copied(), &*disk, None, &mut |_, _, _| ()).unwrap();
         SqlDatabase::open(Database::open_on(disk, Options::default()).unwrap()).unwrap()
     };
     let options = Options { recovery: Some(Recovery::Shadow), ..Options::default() };
@@ -782,7 +782,7 @@ fn backups_are_streams() {
     let full = ok(&mut s, "BACKUP TO STDOUT");
     assert_eq!(full.tags, ["BACKUP"]);
     let full = full.copied.unwrap();
-    let id = gnomon::read_backup_header(full.as_slice()).unwrap().id;
+    let id = gnomon_engine::read_backup_header(full.as_slice()).unwrap().id;
     ok(&mut s, "INSERT INTO t VALUES (2, 'two')");
     let changes = ok(&mut s, &format!("backup to stdout since '{id}'")).copied.unwrap();
     assert_eq!(value(&mut session(&restored(&[&full])), "SELECT string_agg(b, ' ') FROM t"), "one");

@@ -8,7 +8,7 @@ mod support;
 
 use std::fmt;
 
-use gnomon::{Database, Options};
+use gnomon_engine::{Database, Options};
 use gnomon_sql::{
     SqlError,
     session::{Session, SessionOptions, SqlDatabase},

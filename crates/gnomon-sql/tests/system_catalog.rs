@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gnomon::{Database, Options};
+use gnomon_engine::{Database, Options};
 use gnomon_sql::{
     Notice, Result,
     session::{CopySource, ResultColumn, Session, SessionOptions, Sink, SqlDatabase},

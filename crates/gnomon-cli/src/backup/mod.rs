@@ -11,7 +11,7 @@ pub use take::{Backup, run};
 
 use std::time::Duration;
 
-use gnomon::{BackupHeader, Error};
+use gnomon_engine::{BackupHeader, Error};
 use gnomon_sql::types::datetime::write_timestamp;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{Backup, BackupId, Error, check_backup};
+use gnomon_engine::{Backup, BackupId, Error, check_backup};
 use gnomon_tls::client::{Target, UrlError};
 use postgres::Client;
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use gnomon::{BackupId, Error, RestorePhase, disk::FileDisk};
+use gnomon_engine::{BackupId, Error, RestorePhase, disk::FileDisk};
 use gnomon_lab::progress::Progress;
 
 use super::{header_json, set::BackupSet, time_text};
@@ -81,7 +81,7 @@ pub fn run(arguments: &Restore) -> Result<ExitCode, Failure> {
     let mut writing = Progress::on_stderr("writing pages");
     let mut verifying = Progress::silent();
     let mut phase = RestorePhase::Writing;
-    let restored = gnomon::restore(inputs, &disk, None, &mut |now, done, total| {
+    let restored = gnomon_engine::restore(inputs, &disk, None, &mut |now, done, total| {
         if phase != now {
             phase = now;
             writing = Progress::silent();

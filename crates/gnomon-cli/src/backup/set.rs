@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gnomon::{
+use gnomon_engine::{
     BackupHeader, BackupId, Error,
     disk::{Disk, File, FileDisk},
     read_backup_header,
@@ -65,7 +65,7 @@ impl BackupSet {
         Ok(set)
     }
 
-    fn read(path: &Path, disk: gnomon::Result<FileDisk>) -> Result<BackupSet, Failure> {
+    fn read(path: &Path, disk: gnomon_engine::Result<FileDisk>) -> Result<BackupSet, Failure> {
         let shown = path.display();
         let disk = disk.map_err(|error| match error {
             Error::InUse { .. } => {

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Table, presets};
-use gnomon::{Backup as Taken, BackupId, Database, Error, Options, check_backup};
+use gnomon_engine::{Backup as Taken, BackupId, Database, Error, Options, check_backup};
 use gnomon_lab::progress::Progress;
 use serde_json::json;
 

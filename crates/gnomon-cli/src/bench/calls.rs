@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, value_parser};
-use gnomon::{Execution, env::processors};
+use gnomon_engine::{Execution, env::processors};
 use gnomon_lab::{
     argument::{parse_interval, parse_rate},
     calls::{self, Calls, Settings},
@@ -98,7 +98,7 @@ impl<W: Args + Calls> RunCalls<W> {
         })
     }
 
-    fn settings(&self, load: &Load) -> gnomon::Result<Settings> {
+    fn settings(&self, load: &Load) -> gnomon_engine::Result<Settings> {
         let of_partitions = || self.workload.partitions().min(processors() as u32);
         let executors = self.executors.or_else(|| (self.execution.executors() > 0).then(of_partitions));
         Ok(Settings {

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use gnomon::sync::{Arc, atomic::AtomicBool};
+use gnomon_engine::sync::{Arc, atomic::AtomicBool};
 use gnomon_lab::{
     argument::{parse_interval, parse_measured, parse_switch, parse_time},
     drive::Load,

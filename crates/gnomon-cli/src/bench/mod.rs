@@ -6,7 +6,7 @@ mod common;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use gnomon::{
+use gnomon_engine::{
     env::Rng,
     sync::{
         Arc,

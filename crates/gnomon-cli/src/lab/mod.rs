@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-use gnomon::{
+use gnomon_engine::{
     env::Rng,
     sync::{
         Arc,

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Database,
     sync::{Arc, OnceLock, atomic::AtomicU64, thread},
 };

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::{Args, builder::NonEmptyStringValueParser};
-use gnomon::{
+use gnomon_engine::{
     Database, Error,
     sync::{
         Arc,

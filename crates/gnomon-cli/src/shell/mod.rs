@@ -17,7 +17,7 @@ use std::{
 };
 
 use clap::Args;
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::{
         Arc,
@@ -153,7 +153,7 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     let (interrupt, flag) = (session.interrupt(), canceled.clone());
     signals::on_interrupt(move || {
         flag.store(true, Ordering::Release);
-        interrupt.raise(gnomon::InterruptReason::Cancel);
+        interrupt.raise(gnomon_engine::InterruptReason::Cancel);
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
     let mut shell = Shell {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::{Arc, Condvar, Mutex, thread},
 };

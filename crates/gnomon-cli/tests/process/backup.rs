@@ -184,7 +184,7 @@ fn a_served_database_is_backed_up_while_its_clients_go_on() {
     let writers: Vec<_> = (0..3)
         .map(|writer: i32| {
             let mut client = server.connect().unwrap();
-            gnomon::sync::thread::spawn(move || {
+            gnomon_engine::sync::thread::spawn(move || {
                 let mut moved = 0;
                 // Until the server stops.
                 let mut transfer = |round: i32| -> Result<(), postgres::Error> {

@@ -9,11 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gnomon::{
+use gnomon_cluster::order::LocalEtcd;
+use gnomon_engine::{
     env::Rng,
     sync::{Arc, Mutex},
 };
-use gnomon_cluster::order::LocalEtcd;
 use postgres::{Client, NoTls, error::SqlState};
 use tempfile::TempDir;
 

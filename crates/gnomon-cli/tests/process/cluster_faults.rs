@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gnomon::{env::Rng, sync::Mutex};
+use gnomon_engine::{env::Rng, sync::Mutex};
 use postgres::{Client, error::SqlState};
 
 use crate::{

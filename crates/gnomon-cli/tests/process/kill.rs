@@ -9,7 +9,7 @@
 
 use std::{process::Stdio, thread, time::Duration};
 
-use gnomon::{Records, Recovery, Strategy, env::Rng};
+use gnomon_engine::{Records, Recovery, Strategy, env::Rng};
 use tempfile::TempDir;
 
 use crate::harness::{Served, from_environment, gnomon, run, text};

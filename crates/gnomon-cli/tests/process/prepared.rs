@@ -6,7 +6,7 @@
 
 use std::{thread, time::Duration};
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use crate::harness::{Served, from_environment, run, text};
 

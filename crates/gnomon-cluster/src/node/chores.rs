@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::env::Clock;
+use gnomon_engine::env::Clock;
 
 use super::{Life, Overview, Shared, State, Stopped};
 use crate::{

@@ -9,7 +9,7 @@
 //! (8), whether serializable transactions vote and whether bounds count rows (1 each), of how many commits rows are kept
 //! (8). Numbers are big-endian.
 
-use gnomon::{Database, Direction, Error, KeyRange, Result, TreeId, TxnOptions};
+use gnomon_engine::{Database, Direction, Error, KeyRange, Result, TreeId, TxnOptions};
 
 use crate::{
     order::encoding,

@@ -9,7 +9,7 @@
 //! comes back by itself, as another one, when it has heard that. Whatever cannot be applied stops the member: it does not
 //! guess, and the others go on. What no member has written into the log is skipped by all, told and counted.
 //!
-//! How: sessions hand their commits over ([`Replicator`](gnomon::replication::Replicator)) and wait. Four threads do
+//! How: sessions hand their commits over ([`Replicator`](gnomon_engine::replication::Replicator)) and wait. Four threads do
 //! the rest. One appends what the state machine wants ordered, in batches, and asks again until it is answered. One
 //! follows the order, gives each entry to the state machine, and applies what that says. One asks for the newest
 //! revision, once for all sessions that want to be fresh at the time. One does what is slow: it says how far the data
@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Csn, Error, TreeId, TxnId,
     env::{Clock, SystemClock},
     replication::Applier,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Conflict, Csn, Error, InterruptReason, Isolation, KeyRange, TreeId, TxnId,
     env::Clock,
     lock::Interrupt,

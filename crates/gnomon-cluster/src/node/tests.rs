@@ -5,7 +5,7 @@ use crate::{
     order::{Batch, EtcdLog, EtcdOptions, LocalEtcd, MemoryLog, conformance::eventually},
     protocol::Settings,
 };
-use gnomon::{
+use gnomon_engine::{
     Conflict, Database, Direction, Isolation, KeyRange, Procedure, Ticket, Transaction, TxnOptions,
     env::Rng,
     op::number,
@@ -26,7 +26,7 @@ struct World {
 /// A database in which `move` takes some of one row to another, if there is so much. The parameters are the tree (8 bytes,
 /// little-endian), both rows and how much (1 each); it answers what is left.
 fn database(code: &str) -> Database {
-    let of_params = gnomon::Procedure::new("move", code, |call, params| {
+    let of_params = gnomon_engine::Procedure::new("move", code, |call, params| {
         let [tree @ .., from, to, amount] = params else { return Err(Error::procedure("11 bytes, please")) };
         let tree = TreeId(u64::from_le_bytes(tree.try_into().unwrap()));
         let mut change = |key: u8, by: i64| {
@@ -40,7 +40,7 @@ fn database(code: &str) -> Database {
         if left < 0 { Err(Error::procedure("there is too little")) } else { Ok(left.to_le_bytes().into()) }
     });
     let procedures: Vec<Procedure> = vec![of_params, different()];
-    Database::in_memory(gnomon::Options { procedures, ..gnomon::Options::default() }).unwrap()
+    Database::in_memory(gnomon_engine::Options { procedures, ..gnomon_engine::Options::default() }).unwrap()
 }
 
 /// One that breaks what is asked of procedures: it does something else each time that it runs.
@@ -53,7 +53,7 @@ fn different() -> Procedure {
     })
 }
 
-fn call(database: &Database, rows: TreeId, [from, to, amount]: [u8; 3]) -> gnomon::Result<i64> {
+fn call(database: &Database, rows: TreeId, [from, to, amount]: [u8; 3]) -> gnomon_engine::Result<i64> {
     let params = [&rows.0.to_le_bytes()[..], &[from, to, amount]].concat();
     database.call("move", &params).map(|left| number_of(&left))
 }
@@ -102,7 +102,12 @@ fn number_of(value: &[u8]) -> i64 {
 }
 
 /// Moves something from one row to another by reading both.
-fn transfer(database: &Database, rows: TreeId, isolation: Isolation, rng: &mut Rng) -> gnomon::Result<()> {
+fn transfer(
+    database: &Database,
+    rows: TreeId,
+    isolation: Isolation,
+    rng: &mut Rng,
+) -> gnomon_engine::Result<()> {
     let mut txn = begin(database, isolation);
     let (from, to) = (rng.below(KEYS.into()) as u8, rng.below(KEYS.into()) as u8);
     if from == to {
@@ -110,7 +115,7 @@ fn transfer(database: &Database, rows: TreeId, isolation: Isolation, rng: &mut R
     }
     for (key, change) in [(from, -1), (to, 1)] {
         let value = match isolation {
-            Isolation::ReadCommitted => txn.get_locked(rows, &[key], gnomon::RowLock::Update)?,
+            Isolation::ReadCommitted => txn.get_locked(rows, &[key], gnomon_engine::RowLock::Update)?,
             _ => txn.get(rows, &[key])?,
         };
         let value = number_of(&value.unwrap()) + change;
@@ -443,7 +448,7 @@ fn a_log_is_for_one_database_and_is_trimmed() {
     });
     drop((first, second));
 
-    let other = Database::in_memory(gnomon::Options::default()).unwrap();
+    let other = Database::in_memory(gnomon_engine::Options::default()).unwrap();
     let common = Common { data: 8, settings: Settings::default() };
     let marks = create(&other, &common).unwrap();
     let foreign = Node::start(Arc::new(other), Arc::new(world.log.clone()), Options::new("other", marks));
@@ -464,7 +469,7 @@ impl Applier for Held {
         &self.0
     }
 
-    fn apply(&self, ordered: &Ordered<'_>) -> gnomon::Result<Option<Ticket>> {
+    fn apply(&self, ordered: &Ordered<'_>) -> gnomon_engine::Result<Option<Ticket>> {
         let _held = self.1.lock();
         self.0.apply(ordered)
     }
@@ -530,7 +535,7 @@ fn a_full_etcd_has_room_again_when_who_is_behind_has_come_after() {
 #[test]
 fn who_has_what_the_log_has_not_does_not_go_on() {
     let directory = tempfile::tempdir().unwrap();
-    let open = || Database::open(directory.path().join("data"), gnomon::Options::default()).unwrap();
+    let open = || Database::open(directory.path().join("data"), gnomon_engine::Options::default()).unwrap();
     let database = open();
     let marks = create(&database, &Common { data: 7, settings: Settings::default() }).unwrap();
     let options = Options::new("node", marks);
@@ -566,7 +571,7 @@ fn a_member_whose_thread_panics_stops() {
             &self.0
         }
 
-        fn apply(&self, _: &Ordered<'_>) -> gnomon::Result<Option<Ticket>> {
+        fn apply(&self, _: &Ordered<'_>) -> gnomon_engine::Result<Option<Ticket>> {
             panic!("as it should in this test")
         }
     }
@@ -688,7 +693,7 @@ fn a_lock_on_a_whole_tree_counts_from_when_it_was_taken() {
     let world = world(2);
     let nodes: Vec<Node> = (0..2).map(|member| world.start(member)).collect();
     let mut txn = begin(&world.databases[0], Isolation::ReadCommitted);
-    txn.lock_tree(world.rows, gnomon::TreeLock::Shared).unwrap();
+    txn.lock_tree(world.rows, gnomon_engine::TreeLock::Shared).unwrap();
     let mut other = begin(&world.databases[1], Isolation::Snapshot);
     other.put(world.rows, &[5], &7_i64.to_le_bytes()).unwrap();
     other.commit().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gnomon::{
+use gnomon_engine::{
     Conflict, Error,
     env::Clock,
     replication::{Called, Mark, Ordered},
@@ -256,7 +256,7 @@ impl Shared {
             forgets: forgotten.as_ref().map(|key| &key[..]),
         };
         let changed = touched.iter().filter(|touched| touched.is_change());
-        let mut trees: Vec<_> = changed.map(|Touched { table, .. }| gnomon::TreeId(*table)).collect();
+        let mut trees: Vec<_> = changed.map(|Touched { table, .. }| gnomon_engine::TreeId(*table)).collect();
         trees.dedup();
         let ticket = self.applier.apply(&Ordered { trees: &trees, changes: &changes, mark })?;
         let mut state = self.state.lock();

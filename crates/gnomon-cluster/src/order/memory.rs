@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use gnomon::sync::{Arc, Condvar, Mutex, Weak};
+use gnomon_engine::sync::{Arc, Condvar, Mutex, Weak};
 
 use super::{Appended, BTreeMap, Batch, Ledger, LogError, Member, MemberInfo, OrderedLog, Refused};
 

@@ -24,7 +24,7 @@
 
 use std::fmt;
 
-use gnomon::Conflict;
+use gnomon_engine::Conflict;
 
 mod footprint;
 mod paper;

@@ -30,7 +30,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use gnomon::Conflict;
+use gnomon_engine::Conflict;
 
 use super::{
     Action, Apply, Commit, Entry, Level, Member, Outcome, Position, Protocol, ReadSet, Reason, Touched,

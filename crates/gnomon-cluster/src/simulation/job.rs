@@ -1,6 +1,6 @@
 //! The transactions that clients of a simulated cluster run.
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use crate::protocol::{Key, Level, Range, ReadSet, Table};
 

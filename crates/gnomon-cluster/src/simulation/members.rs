@@ -1,6 +1,6 @@
 //! Members of a simulated cluster: what their state machines want done, what they apply, and their ends and beginnings.
 
-use gnomon::Conflict;
+use gnomon_engine::Conflict;
 
 use super::{Cluster, ENTRIES_MAX, End, Event, FAULT_US, GONE_US, Violation, Which, Work, data::Applied};
 #[cfg(test)]

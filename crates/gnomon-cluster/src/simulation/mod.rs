@@ -16,7 +16,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use crate::{
     order::{Appended, Ledger, Refused, Sender},

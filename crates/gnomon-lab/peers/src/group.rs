@@ -1,7 +1,7 @@
 //! Group commit for stores whose transactions can commit first and be made durable later: one client makes durable
 //! what all have committed so far, the others wait for it. The same that Gnomon does inside.
 
-use gnomon::sync::{Condvar, Mutex};
+use gnomon_engine::sync::{Condvar, Mutex};
 
 #[derive(Default)]
 struct State {

@@ -12,7 +12,7 @@ use std::{path::Path, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand, ValueEnum};
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::{
+use gnomon_engine::{
     Options,
     sync::{Arc, atomic::AtomicBool},
 };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 use gnomon_lab::store::{Committed, Operations, Result, Row, Store, Table, Visitor};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 

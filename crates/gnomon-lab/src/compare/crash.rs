@@ -8,7 +8,7 @@
 
 use std::io;
 
-use gnomon::{
+use gnomon_engine::{
     disk::{Disk, File, FileDisk},
     sync::{
         Arc,

@@ -4,7 +4,7 @@
 //! not overflow silently; functions and most operators of NULL are NULL; AND, OR and CASE compute no more than they
 //! need. An expression is read once, and its variables are numbers from then on ([`Names`]).
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use super::{random, value::Value};
 

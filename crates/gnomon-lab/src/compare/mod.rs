@@ -16,7 +16,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Csn, Database, Interrupt, InterruptReason, Options,
     disk::FileDisk,
     env::{Clock, Rng, SystemClock, processors},

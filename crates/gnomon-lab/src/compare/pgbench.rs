@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn sums_that_differ_and_commits_that_are_lost_are_found() {
-        let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
+        let engine = gnomon_engine::Database::in_memory(gnomon_engine::Options::default()).unwrap();
         let database = SqlDatabase::open(engine).unwrap();
         let mut session = database.session(SessionOptions::default()).unwrap();
         let tables = "CREATE TABLE pgbench_accounts (abalance integer);

@@ -145,7 +145,7 @@ mod tests {
     use gnomon_sql::session::{Rows, SessionOptions, SqlDatabase};
 
     fn session() -> Session {
-        let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
+        let engine = gnomon_engine::Database::in_memory(gnomon_engine::Options::default()).unwrap();
         SqlDatabase::open(engine).unwrap().session(SessionOptions::default()).unwrap()
     }
 

@@ -3,7 +3,7 @@
 //! Promises: distributions are those that PostgreSQL's manual defines; hashes have the values that it gives. What is
 //! drawn from a seed is this program's own, and so is which permutation a seed stands for.
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 /// An integer from `low` to `high`, all equally likely.
 ///

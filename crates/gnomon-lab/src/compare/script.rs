@@ -228,7 +228,7 @@ impl Script {
 
 /// What hashes and permutations of a run are seeded by, whichever client asks.
 fn default_seed(seed: u64) -> i64 {
-    gnomon::env::Rng::from_seed(seed).next_u64() as i64
+    gnomon_engine::env::Rng::from_seed(seed).next_u64() as i64
 }
 
 /// An error and its line.

@@ -30,7 +30,7 @@ impl Machine {
         let kernel = ["/proc/sys/kernel/ostype", "/proc/sys/kernel/osrelease"].map(read);
         let kernel = kernel.each_ref().map(|part| part.trim()).join(" ");
         Machine {
-            processors: gnomon::env::processors(),
+            processors: gnomon_engine::env::processors(),
             processor: field(&read("/proc/cpuinfo"), "model name"),
             memory_bytes: memory_kib.map(|kib| kib * 1024),
             kernel: Some(kernel.trim().to_owned()).filter(|kernel| !kernel.is_empty()),

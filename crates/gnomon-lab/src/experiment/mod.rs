@@ -24,7 +24,7 @@ use std::{
     str::FromStr,
 };
 
-use gnomon::sync::{
+use gnomon_engine::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };

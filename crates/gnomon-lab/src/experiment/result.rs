@@ -10,7 +10,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, path::Path};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon::env::{Clock, SystemClock};
+use gnomon_engine::env::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 
 use super::{Lab, Outcome, Values, machine::Machine, plot::Figure};

@@ -71,7 +71,7 @@ pub fn bench(settings: &Objects, recovery: Recovery, load: &Load, dir: Option<&P
 mod tests {
     use super::*;
     use crate::recovery::TWO_LEVEL_DEFERRED;
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
     use std::time::Duration;
 
     #[test]

@@ -1,6 +1,6 @@
 //! Chooses what a transaction accesses, and where references lead to.
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use super::{Objects, Order, Skew};
 

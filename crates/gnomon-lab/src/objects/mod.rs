@@ -195,11 +195,11 @@ impl Victim {
         }
     }
 
-    fn rule(self) -> gnomon::objects::Victim {
+    fn rule(self) -> gnomon_engine::objects::Victim {
         match self {
-            Victim::Requester => gnomon::objects::Victim::Requester,
-            Victim::Youngest => gnomon::objects::Victim::Youngest,
-            Victim::LeastLost => gnomon::objects::Victim::LeastLost,
+            Victim::Requester => gnomon_engine::objects::Victim::Requester,
+            Victim::Youngest => gnomon_engine::objects::Victim::Youngest,
+            Victim::LeastLost => gnomon_engine::objects::Victim::LeastLost,
         }
     }
 }

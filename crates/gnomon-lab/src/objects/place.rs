@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use gnomon::{
+use gnomon_engine::{
     Database, Direction, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
     env::Rng,
     objects::{
@@ -341,7 +341,7 @@ impl Place {
                         operation.lock_object(*object, false)?;
                         (0..settings.subobjects)
                             .map(|slot| operation.read(Reference { object: *object, slot }))
-                            .collect::<gnomon::Result<Vec<_>>>()
+                            .collect::<gnomon_engine::Result<Vec<_>>>()
                     })?;
                     for (slot, value) in (0..).zip(values) {
                         compare((number, slot), counter(value.as_deref(), (number, slot))?);
@@ -461,7 +461,7 @@ impl Visitor for ObjectVisitor<'_> {
 }
 
 /// Reads a subobject, and changes it if it is to.
-fn access(operation: &mut Operation<'_>, at: Reference, updates: bool) -> gnomon::Result<()> {
+fn access(operation: &mut Operation<'_>, at: Reference, updates: bool) -> gnomon_engine::Result<()> {
     let value = operation.read(at)?;
     if updates {
         let value = value.and_then(counted);

@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     objects::LevelWaits,
     sync::{
@@ -515,7 +515,7 @@ mod tests {
         objects::{Loaded, place::object_options},
         recovery::{METHODS, VALUE_LOG},
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     fn load(clients: usize) -> Load {
         Load {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{Strategy, env::Rng};
+use gnomon_engine::{Strategy, env::Rng};
 use serde::Serialize;
 
 use super::{

@@ -1,4 +1,4 @@
-use gnomon::{env::Rng, sync::atomic::AtomicBool};
+use gnomon_engine::{env::Rng, sync::atomic::AtomicBool};
 
 use super::{
     model::{Found, Length, run},

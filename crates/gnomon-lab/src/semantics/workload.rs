@@ -1,6 +1,6 @@
 //! Transactions of the study: what they read and change (its section 3).
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use super::parameters::Parameters;
 use crate::zipf::Zipf;

@@ -3,7 +3,7 @@
 //! Promises: what is found depends on the points and the seed, and not on how many threads there are: which replications
 //! are run next is decided when all before them have ended.
 
-use gnomon::{
+use gnomon_engine::{
     env::{Rng, processors},
     sync::{
         Mutex,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 
 use super::{
     analytic::{closed_throughput, mm1_response},

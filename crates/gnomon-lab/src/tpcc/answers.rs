@@ -1,6 +1,6 @@
 //! What the procedures answer, decoded: what terminals show beside what was entered.
 
-use gnomon::Result;
+use gnomon_engine::Result;
 
 use super::{DISTRICTS, OrderedItem, rows::customer, strings};
 use crate::fields::Reader;

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use gnomon::{Cursor, Database, Direction, Isolation, KeyRange, Transaction, TreeId, TxnOptions};
+use gnomon_engine::{Cursor, Database, Direction, Isolation, KeyRange, Transaction, TreeId, TxnOptions};
 
 use super::{
     DISTRICTS, Kind, Table, Tpcc,

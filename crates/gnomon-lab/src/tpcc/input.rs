@@ -3,7 +3,7 @@
 //! Promises: a seed repeats its transactions; parameters begin with the terminal's warehouse, have a few dozen bytes
 //! (a new order 13, and 7 for each item), and whatever is cut short or too long is refused.
 
-use gnomon::{Error, Result, env::Rng};
+use gnomon_engine::{Error, Result, env::Rng};
 
 use super::{
     DISTRICTS, Kind, Tpcc,
@@ -495,7 +495,7 @@ fn common_divisor(a: usize, b: usize) -> usize {
 mod tests {
     use super::*;
     use crate::tpcc::Mix;
-    use gnomon::Partitions;
+    use gnomon_engine::Partitions;
 
     fn terminal(warehouses: u16) -> Terminals {
         terminals(&Tpcc::new(warehouses, 4), 1, 1).remove(0)

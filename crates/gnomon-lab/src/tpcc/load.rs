@@ -4,7 +4,7 @@
 //! about 10,000 rows, on a database of this process each of them locks the trees that it fills; what fails or is canceled
 //! leaves a database that is not used.
 
-use gnomon::{Database, Placement, Transaction, TreeId, TreeLock, TxnOptions, env::Rng};
+use gnomon_engine::{Database, Placement, Transaction, TreeId, TreeLock, TxnOptions, env::Rng};
 
 use super::{
     DISTRICTS, Table, Tpcc,

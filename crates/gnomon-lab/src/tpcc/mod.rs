@@ -43,7 +43,7 @@ mod tests;
 use std::str::FromStr;
 
 use clap::{Args, value_parser};
-use gnomon::{
+use gnomon_engine::{
     Database, Error, Partitions, Procedure, Result, TreeId,
     sync::atomic::{AtomicBool, Ordering},
 };

@@ -8,7 +8,9 @@
 
 use std::{ops::Bound, time::Duration};
 
-use gnomon::{Applied, Call, Direction, Error, KeyRange, Partitions, Procedure, Result, TreeId, op::number};
+use gnomon_engine::{
+    Applied, Call, Direction, Error, KeyRange, Partitions, Procedure, Result, TreeId, op::number,
+};
 
 use super::{
     DISTRICTS, Kind, Table, Tpcc,

@@ -1,6 +1,6 @@
 //! Loads, runs and damages small databases.
 
-use gnomon::{
+use gnomon_engine::{
     Database, Direction, Error, KeyRange, Options, Recovery, TxnOptions,
     disk::SimDisk,
     sync::{Arc, thread},
@@ -393,7 +393,7 @@ fn payments_of_bad_credit_are_told_in_the_customers_data() {
     let tpcc = small(1, 1);
     let db = loaded(&tpcc);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
-    let credit = |c: u16, txn: &mut gnomon::Transaction| {
+    let credit = |c: u16, txn: &mut gnomon_engine::Transaction| {
         let row = txn.get(tree(Table::Customer, 1, 1), &customer::key(1, 1, c)).unwrap().unwrap();
         customer::CREDIT.get(&row).unwrap()
     };

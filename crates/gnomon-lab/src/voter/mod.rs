@@ -21,7 +21,7 @@ mod area_codes;
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Args, value_parser};
-use gnomon::{
+use gnomon_engine::{
     Applied, Call, Database, Direction, Error, Isolation, KeyRange, Partitions, Placement, Procedure, TreeId,
     TxnOptions, env::Rng, op::number, sync::atomic::AtomicBool,
 };
@@ -139,7 +139,7 @@ impl Voter {
 }
 
 /// The partition that a call of [`VOTE`] touches, by its parameters.
-fn touched(params: &[u8], partitions: u16) -> gnomon::Result<Partitions> {
+fn touched(params: &[u8], partitions: u16) -> gnomon_engine::Result<Partitions> {
     Ok(Partitions::One(partition(Vote::decode(params)?.phone, partitions).into()))
 }
 
@@ -168,7 +168,7 @@ impl Vote {
     ///
     /// # Errors
     /// They are cut short or too long, or the phone has more than ten digits.
-    pub fn decode(params: &[u8]) -> gnomon::Result<Vote> {
+    pub fn decode(params: &[u8]) -> gnomon_engine::Result<Vote> {
         let mut from = Reader::new(params);
         let vote =
             Vote { phone: from.fixed()?, contestant: from.fixed()?, max: from.fixed()?, time: from.fixed()? };
@@ -206,7 +206,7 @@ pub fn procedures(voter: &Voter) -> Vec<Procedure> {
     ]
 }
 
-fn vote(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> gnomon::Result<Answer> {
+fn vote(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> gnomon_engine::Result<Answer> {
     let Vote { phone, contestant, max, time } = Vote::decode(params)?;
     if call.get(CONTESTANTS, &[contestant])?.is_none() {
         return Ok(Answer::UnknownContestant);
@@ -236,7 +236,7 @@ fn vote(call: &mut Call<'_>, partitions: u16, params: &[u8]) -> gnomon::Result<A
 }
 
 /// Who has most votes, of several the one with the smallest number: the number and the name. Then the votes of all.
-fn winner(call: &mut Call<'_>, partitions: u16) -> gnomon::Result<Vec<u8>> {
+fn winner(call: &mut Call<'_>, partitions: u16) -> gnomon_engine::Result<Vec<u8>> {
     let mut votes = BTreeMap::new();
     let mut contestants = call.scan(CONTESTANTS, KeyRange::all(), Direction::Forward)?;
     while let Some((key, name)) = call.next(&mut contestants)? {
@@ -431,7 +431,7 @@ impl Calls for Voter {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::{
+    use gnomon_engine::{
         Options, Records, Recovery,
         disk::SimDisk,
         sync::{Arc, thread},
@@ -450,7 +450,7 @@ mod tests {
     }
 
     impl Answer {
-        fn decode(answer: &[u8]) -> gnomon::Result<Answer> {
+        fn decode(answer: &[u8]) -> gnomon_engine::Result<Answer> {
             match answer {
                 [0] => Ok(Answer::Accepted),
                 [1] => Ok(Answer::UnknownContestant),
@@ -472,7 +472,7 @@ mod tests {
     }
 
     impl Winner {
-        fn decode(answer: &[u8]) -> gnomon::Result<Winner> {
+        fn decode(answer: &[u8]) -> gnomon_engine::Result<Winner> {
             let mut from = Reader::new(answer);
             let mut winner = Winner { contestant: from.fixed()?, name: from.string()?, votes: Vec::new() };
             while !from.rest().is_empty() {

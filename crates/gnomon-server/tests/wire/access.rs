@@ -3,7 +3,7 @@
 use std::{os::unix::net::UnixStream, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::{Mutex, thread},
 };
@@ -218,7 +218,8 @@ fn certificates_of_clients() {
         |clients, required| TlsFiles { required, clients: Some(clients), ..authority.tls("server") }.read();
     let refused = |clients, listen: &str| {
         let tls = Some(read(clients, true).unwrap());
-        let database = SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
+        let database =
+            SqlDatabase::open(gnomon_engine::Database::in_memory(Default::default()).unwrap()).unwrap();
         let listen = listen.parse().unwrap();
         Server::bind(database, ServerOptions { tls, listen, ..ServerOptions::default() }).err()
     };

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::env::Rng;
+use gnomon_engine::env::Rng;
 use gnomon_server::{Server, ServerError, ServerHandle, ServerOptions};
 use gnomon_sql::session::SqlDatabase;
 
@@ -14,7 +14,7 @@ use gnomon_sql::session::SqlDatabase;
 pub struct TestServer {
     pub addr: SocketAddr,
     pub handle: ServerHandle,
-    thread: Option<gnomon::sync::thread::JoinHandle<Result<(), ServerError>>>,
+    thread: Option<gnomon_engine::sync::thread::JoinHandle<Result<(), ServerError>>>,
 }
 
 /// Options for tests: a free port.
@@ -24,11 +24,14 @@ pub fn options() -> ServerOptions {
 
 impl TestServer {
     pub fn start(options: ServerOptions) -> TestServer {
-        TestServer::over(gnomon::Database::in_memory(gnomon::Options::default()).unwrap(), options)
+        TestServer::over(
+            gnomon_engine::Database::in_memory(gnomon_engine::Options::default()).unwrap(),
+            options,
+        )
     }
 
     /// A server over an open database.
-    pub fn over(engine: gnomon::Database, options: ServerOptions) -> TestServer {
+    pub fn over(engine: gnomon_engine::Database, options: ServerOptions) -> TestServer {
         TestServer::serving(SqlDatabase::open(engine).unwrap(), options)
     }
 
@@ -36,7 +39,7 @@ impl TestServer {
     pub fn serving(database: SqlDatabase, options: ServerOptions) -> TestServer {
         let server = Server::bind(database, options).unwrap();
         let (addr, handle) = (server.local_addr(), server.handle());
-        let thread = gnomon::sync::thread::spawn(move || server.run());
+        let thread = gnomon_engine::sync::thread::spawn(move || server.run());
         TestServer { addr, handle, thread: Some(thread) }
     }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use gnomon::sync::thread;
+use gnomon_engine::sync::thread;
 use gnomon_sql::session::{MemoryLimits, SqlDatabase};
 
 use crate::common::{TestServer, bind, error_field, execute, kinds, options, parse, rows, state, sync};
 
 fn limited(session_bytes: usize) -> TestServer {
     let limits = MemoryLimits { session_bytes, rows_bytes: 1000, ..MemoryLimits::default() };
-    let engine = gnomon::Database::in_memory(gnomon::Options::default()).unwrap();
+    let engine = gnomon_engine::Database::in_memory(gnomon_engine::Options::default()).unwrap();
     let database = SqlDatabase::open(engine).unwrap();
     database.limit_memory(limits);
     TestServer::serving(database, options())

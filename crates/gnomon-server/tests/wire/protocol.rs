@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     sync::thread,
 };
@@ -266,7 +266,8 @@ fn passwords() {
 
 #[test]
 fn trust_is_for_loopback_only() {
-    let database = || SqlDatabase::open(gnomon::Database::in_memory(Default::default()).unwrap()).unwrap();
+    let database =
+        || SqlDatabase::open(gnomon_engine::Database::in_memory(Default::default()).unwrap()).unwrap();
     let beyond = ServerOptions { listen: "0.0.0.0:0".parse().unwrap(), ..options() };
     let error = Server::bind(database(), beyond.clone()).err().expect("refused");
     assert!(matches!(error, ServerError::TrustBeyondLoopback(_)));
@@ -352,11 +353,13 @@ fn idle_clients_are_closed_if_so_set() {
 /// for a lock, for a time or for their client, and `run` returns the cause.
 #[test]
 fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
-    for recovery in gnomon::Recovery::ALL {
+    for recovery in gnomon_engine::Recovery::ALL {
         for fails_sync in [false, true] {
-            let disk = gnomon::disk::SimDisk::new(1);
-            let how = gnomon::Options { recovery: Some(recovery), ..gnomon::Options::default() };
-            let engine = gnomon::Database::open_on(gnomon::sync::Arc::new(disk.clone()), how).unwrap();
+            let disk = gnomon_engine::disk::SimDisk::new(1);
+            let how =
+                gnomon_engine::Options { recovery: Some(recovery), ..gnomon_engine::Options::default() };
+            let engine =
+                gnomon_engine::Database::open_on(gnomon_engine::sync::Arc::new(disk.clone()), how).unwrap();
             let mut server = TestServer::over(engine, options());
             let [mut idle, mut open, mut writer, mut waiter, mut sleeper] = [(); 5].map(|()| server.raw());
             assert_eq!(writer.query("CREATE TABLE t (a integer PRIMARY KEY)"), "CZI");
@@ -364,7 +367,7 @@ fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
             assert_eq!(open.query("INSERT INTO t VALUES (1)"), "CZT");
             waiter.send(b'Q', b"INSERT INTO t VALUES (1)\0");
             sleeper.send(b'Q', b"SELECT pg_sleep(60)\0");
-            gnomon::sync::thread::sleep(std::time::Duration::from_millis(100));
+            gnomon_engine::sync::thread::sleep(std::time::Duration::from_millis(100));
             match fails_sync {
                 false => disk.fail_write_after(0),
                 true => disk.fail_sync_after(0),
@@ -381,7 +384,7 @@ fn a_failure_of_the_disk_ends_the_server_and_its_sessions() {
                 assert_eq!(states, ["57P02"], "{recovery:?}, {fails_sync}");
             }
             match server.ended() {
-                Err(ServerError::Stopped(gnomon::Error::Poisoned(_))) => {}
+                Err(ServerError::Stopped(gnomon_engine::Error::Poisoned(_))) => {}
                 other => panic!("{recovery:?}: {other:?}"),
             }
         }

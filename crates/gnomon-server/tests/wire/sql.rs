@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::thread,
 };

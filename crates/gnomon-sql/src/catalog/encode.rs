@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use gnomon::{PageSize, TreeId};
+use gnomon_engine::{PageSize, TreeId};
 
 use super::{
     model::{Check, Column, Identity, Index, Parameter, Procedure, Schema, Sequence, Table, View},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gnomon::{PageSize, TreeId};
+use gnomon_engine::{PageSize, TreeId};
 
 use super::partition::{PartitionOf, Partitioning};
 use crate::{SqlError, SqlState, types::ColumnType};

@@ -1,7 +1,7 @@
 //! Tables in partitions by hash: which partition a row belongs to, and where its keys are.
 //!
 //! Each partition has a tree for its rows and one for its entries of each index, all placed in the engine's partition
-//! of the same number ([`gnomon::Placement`]). The table keeps a tree of its own, which is empty: it stands for the
+//! of the same number ([`gnomon_engine::Placement`]). The table keeps a tree of its own, which is empty: it stands for the
 //! table where the table as a whole is locked.
 //!
 //! The key of a row is *located*: the number of the partition (2 bytes, big-endian) stands before it. In a table
@@ -12,7 +12,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnomon::{Placement, TreeId};
+use gnomon_engine::{Placement, TreeId};
 
 use super::model::{Index, Oid, Table};
 use crate::{

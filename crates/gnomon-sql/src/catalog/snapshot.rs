@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use gnomon::Csn;
+use gnomon_engine::Csn;
 
 use super::model::{Index, Oid, Procedure, Schema, Sequence, Table, View};
 

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnomon::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId, TxnOptions};
+use gnomon_engine::{Database, Direction, Error, KeyRange, RowLock, Transaction, TreeId, TxnOptions};
 
 use super::{
     Catalog, FIRST_USER_OID,

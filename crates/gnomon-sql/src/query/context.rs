@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnomon::{
+use gnomon_engine::{
     Transaction,
     sync::atomic::{AtomicU64, Ordering},
 };

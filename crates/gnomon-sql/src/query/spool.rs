@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use gnomon::{Cursor, Direction, KeyRange, Transaction, TreeId};
+use gnomon_engine::{Cursor, Direction, KeyRange, Transaction, TreeId};
 
 use crate::Result;
 
@@ -83,7 +83,7 @@ impl SpoolReader {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::{Database, Options, TxnOptions};
+    use gnomon_engine::{Database, Options, TxnOptions};
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use gnomon::RowLock;
+use gnomon_engine::RowLock;
 use sqlparser::ast::{self, TableWithJoins};
 
 use super::{

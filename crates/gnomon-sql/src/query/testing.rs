@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use gnomon::{Database, Options, Transaction, TxnOptions};
+use gnomon_engine::{Database, Options, Transaction, TxnOptions};
 use sqlparser::{
     ast::{self, Statement},
     dialect::PostgreSqlDialect,
@@ -267,7 +267,7 @@ impl TestDatabase {
         let mut binder = Binder::new(self, &context, &[]);
         let table = binder.target_table(name)?;
         let using = delete.using.clone().unwrap_or_default();
-        let lock = gnomon::RowLock::Exclusive;
+        let lock = gnomon_engine::RowLock::Exclusive;
         let (scan, scope) = binder.targets(&table, None, &using, delete.selection.as_ref(), lock)?;
         binder.parameters()?;
         Ok((Arc::new(scan), scope))

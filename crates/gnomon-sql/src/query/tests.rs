@@ -1,6 +1,6 @@
 //! Queries end to end, over hand-made tables. The golden files hold queries with what PostgreSQL 15 answers.
 
-use gnomon::TxnOptions;
+use gnomon_engine::TxnOptions;
 
 use super::{
     ExecContext,
@@ -322,19 +322,19 @@ fn memory_is_bounded() {
 #[test]
 fn interrupts_end_long_queries() {
     let db = database();
-    let interrupt = std::sync::Arc::new(gnomon::Interrupt::default());
+    let interrupt = std::sync::Arc::new(gnomon_engine::Interrupt::default());
     let options = TxnOptions { interrupt: Some(interrupt.clone()), ..TxnOptions::default() };
     let mut txn = db.database.begin(options).expect("begin");
     let planned = db
         .plan("SELECT count(*) FROM generate_series(1, 5000) a, generate_series(1, 5000) b", &[])
         .expect("a plan");
-    interrupt.raise(gnomon::InterruptReason::Cancel);
+    interrupt.raise(gnomon_engine::InterruptReason::Cancel);
     let error = db.run(&planned, &[], &mut txn).expect_err("canceled");
     assert_eq!(error.state(), SqlState::QUERY_CANCELED);
 }
 
 /// Finds and locks the targets of a DELETE: their rows as text.
-fn target_rows(db: &TestDatabase, sql: &str, txn: &mut gnomon::Transaction) -> Vec<String> {
+fn target_rows(db: &TestDatabase, sql: &str, txn: &mut gnomon_engine::Transaction) -> Vec<String> {
     let (scan, _) = db.targets(sql).expect(sql);
     let environment = FixedEnvironment::at(0);
     let context = Context::new(&environment);
@@ -392,7 +392,7 @@ fn plans_choose_keys_orders_and_joins() {
 }
 
 /// Changes a row of `t` to have `a`, or deletes it, within a transaction.
-fn change(db: &TestDatabase, txn: &mut gnomon::Transaction, id: i32, a: Option<i32>) {
+fn change(db: &TestDatabase, txn: &mut gnomon_engine::Transaction, id: i32, a: Option<i32>) {
     let table = &db.tables["t"];
     let types: Vec<ColumnType> = table.columns.iter().map(|column| column.ty).collect();
     let mut key = Vec::new();
@@ -408,13 +408,15 @@ fn change(db: &TestDatabase, txn: &mut gnomon::Transaction, id: i32, a: Option<i
 
 /// Runs `wait`, which meets the locks of a transaction that changed three rows of `t` and commits meanwhile: row 2 no
 /// longer has `a = 20`, row 5 still has, row 3 is gone.
-fn beside_a_change<R: Send>(wait: impl FnOnce(&TestDatabase, &mut gnomon::Transaction) -> R + Send) -> R {
+fn beside_a_change<R: Send>(
+    wait: impl FnOnce(&TestDatabase, &mut gnomon_engine::Transaction) -> R + Send,
+) -> R {
     let db = database();
     let mut writer = db.begin();
     for id in [2, 5, 3] {
         let mut key = Vec::new();
         keys::encode(&mut key, &Datum::Int4(id), false, false);
-        writer.get_locked(db.tables["t"].tree, &key, gnomon::RowLock::Exclusive).expect("a lock");
+        writer.get_locked(db.tables["t"].tree, &key, gnomon_engine::RowLock::Exclusive).expect("a lock");
     }
     change(&db, &mut writer, 2, Some(21));
     change(&db, &mut writer, 5, Some(20));
@@ -460,7 +462,7 @@ fn locks_that_cannot_be_had_fail_or_are_skipped() {
     let mut holder = db.begin();
     let mut key = Vec::new();
     keys::encode(&mut key, &Datum::Int4(2), false, false);
-    holder.get_locked(db.tables["t"].tree, &key, gnomon::RowLock::Exclusive).expect("a lock");
+    holder.get_locked(db.tables["t"].tree, &key, gnomon_engine::RowLock::Exclusive).expect("a lock");
     let error = db.rows_with("SELECT id FROM t FOR UPDATE NOWAIT", &[]).expect_err("locked");
     assert_eq!(
         (error.state(), error.to_string().as_str()),

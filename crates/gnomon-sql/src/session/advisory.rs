@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 
 use crate::{Result, SqlError, SqlState, types::Datum};
 

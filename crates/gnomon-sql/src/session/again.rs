@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::sync::{Arc, thread};
+use gnomon_engine::sync::{Arc, thread};
 
 use super::{Format, Mark, PortalState, Session, Sink, parse::Command, portal::Bound, transaction::State};
 use crate::{Result, SqlError, SqlState};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gnomon::{BackupId, Interrupt};
+use gnomon_engine::{BackupId, Interrupt};
 
 use super::{
     Session, Sink,

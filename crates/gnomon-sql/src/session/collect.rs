@@ -12,7 +12,7 @@ use crate::{
 /// ```
 /// use gnomon_sql::{session::{Rows, SessionOptions, SqlDatabase}, types::Datum};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let database = SqlDatabase::open(gnomon::Database::in_memory(gnomon::Options::default())?)?;
+/// let database = SqlDatabase::open(gnomon_engine::Database::in_memory(gnomon_engine::Options::default())?)?;
 /// let mut session = database.session(SessionOptions::default())?;
 /// let mut result = Rows::default();
 /// session.execute("SELECT 6 * 7 AS answer, 1.50 AS price, NULL", &mut result)?;

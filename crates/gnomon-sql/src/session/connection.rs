@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use gnomon::{Commits, Csn, Error, Interrupt, InterruptReason, env::Rng};
+use gnomon_engine::{Commits, Csn, Error, Interrupt, InterruptReason, env::Rng};
 
 use super::{
     SessionOptions, Sink, advisory, again,
@@ -184,7 +184,7 @@ impl Session {
             State::Failed => "idle in transaction (aborted)",
         };
         let started = (self.current.state != State::Idle).then_some(self.current.time);
-        let transaction = self.current.engine.as_ref().map(gnomon::Transaction::id);
+        let transaction = self.current.engine.as_ref().map(gnomon_engine::Transaction::id);
         self.registered.note(|present| {
             present.state = state;
             present.state_changed = now;

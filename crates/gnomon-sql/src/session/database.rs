@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gnomon::{
+use gnomon_engine::{
     Database, Records,
     env::{Clock, SystemClock},
     sync::{
@@ -150,7 +150,7 @@ impl SqlDatabase {
     ///
     /// # Errors
     /// Those of [`Database::close`].
-    pub fn close(&self) -> Result<(), gnomon::Error> {
+    pub fn close(&self) -> Result<(), gnomon_engine::Error> {
         self.0.give_back();
         self.0.engine.close()
     }

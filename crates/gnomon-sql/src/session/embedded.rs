@@ -22,7 +22,7 @@ impl Session {
     /// ```
     /// use gnomon_sql::session::{Rows, SessionOptions, SqlDatabase};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let database = SqlDatabase::open(gnomon::Database::in_memory(gnomon::Options::default())?)?;
+    /// let database = SqlDatabase::open(gnomon_engine::Database::in_memory(gnomon_engine::Options::default())?)?;
     /// let mut session = database.session(SessionOptions::default())?;
     /// let mut result = Rows::default();
     /// session.execute("CREATE TABLE people (id bigint PRIMARY KEY, name text, born date)", &mut result)?;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_engine::{
     Interrupt, Transaction,
     env::{Clock, Rng},
     sync::thread,

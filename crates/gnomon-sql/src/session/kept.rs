@@ -7,7 +7,7 @@
 
 use std::io::{self, BufReader, Read as _, Seek as _, Write as _};
 
-use gnomon::sync::Arc;
+use gnomon_engine::sync::Arc;
 
 use super::dml::Output;
 use crate::{

@@ -7,7 +7,7 @@
 //! that is one of them. Statements count on the tables that they write to being what they were planned with
 //! (`Session::begin_plan`), so a transaction that changes a table conflicts with those that wrote to it as it was.
 
-use gnomon::{
+use gnomon_engine::{
     Database, Error, Ticket, TreeId, TxnOptions,
     replication::{Applier, Ordered},
     sync::Arc,
@@ -64,7 +64,7 @@ impl Applier for SqlDatabase {
         &self.0.engine
     }
 
-    fn apply(&self, ordered: &Ordered<'_>) -> gnomon::Result<Option<Ticket>> {
+    fn apply(&self, ordered: &Ordered<'_>) -> gnomon_engine::Result<Option<Ticket>> {
         let shared = &*self.0;
         if !ordered.trees.contains(&CATALOG_TREE) {
             return shared.engine.apply_replicated(ordered);

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use gnomon::{Error, TreeLock};
+use gnomon_engine::{Error, TreeLock};
 use sqlparser::ast::{self, Query, SetExpr, Statement};
 
 use super::{
@@ -370,7 +370,7 @@ impl Session {
         Ok(true)
     }
 
-    fn lock_plan(&mut self, plan: &Plan) -> gnomon::Result<()> {
+    fn lock_plan(&mut self, plan: &Plan) -> gnomon_engine::Result<()> {
         let Some(engine) = self.current.engine.as_mut() else { return Ok(()) };
         for (_, table) in &plan.tables {
             let lock = match (plan.writes_to(table), &plan.kind) {
@@ -516,7 +516,7 @@ pub(super) fn bind_arguments(
     types: &[Type],
 ) -> Result<Vec<Datum>> {
     use crate::{query::Scope, types::ColumnType};
-    session.engine_transaction(true, gnomon::Csn::default())?;
+    session.engine_transaction(true, gnomon_engine::Csn::default())?;
     let mut exprs = Vec::with_capacity(arguments.len());
     session.with_types(|context, view| {
         for (i, (argument, ty)) in arguments.iter().zip(types).enumerate() {

@@ -1,6 +1,6 @@
 //! Progress of long statements, shown by the relation `gnomon_progress` and to programs that watch a session.
 
-use gnomon::sync::{Arc, Mutex, atomic::Ordering};
+use gnomon_engine::sync::{Arc, Mutex, atomic::Ordering};
 
 use crate::{catalog::model::Table, query::RowsDone};
 

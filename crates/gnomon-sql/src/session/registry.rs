@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gnomon::{
+use gnomon_engine::{
     Interrupt, InterruptReason, TxnId,
     sync::{
         Arc, Mutex,

@@ -9,7 +9,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use gnomon::{
+use gnomon_engine::{
     Database, Transaction, TreeId,
     sync::{
         Arc, Mutex,

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use gnomon::{
+use gnomon_engine::{
     Csn, Database, Direction, Error, KeyRange, RowLock, TxnOptions,
     sync::{Arc, Mutex},
 };
@@ -308,7 +308,7 @@ fn following(sequence: &Sequence, last: i64, drawn: bool) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::Options;
+    use gnomon_engine::Options;
 
     use super::*;
     use crate::types::{ColumnType, Type};

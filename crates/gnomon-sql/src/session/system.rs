@@ -1,6 +1,6 @@
 //! The state of a session that the system catalog shows: see [`SystemState`].
 
-use gnomon::{InterruptReason, lock::LockInfo};
+use gnomon_engine::{InterruptReason, lock::LockInfo};
 
 use super::{
     environment::{Surroundings, clock},

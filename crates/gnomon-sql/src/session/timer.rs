@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Interrupt, InterruptReason,
     env::Clock,
     sync::{Arc, Condvar, Mutex, thread},
@@ -94,7 +94,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::env::SystemClock;
+    use gnomon_engine::env::SystemClock;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use gnomon::{Csn, Isolation, Transaction, TxnOptions};
+use gnomon_engine::{Csn, Isolation, Transaction, TxnOptions};
 
 use super::{
     Session, TransactionStatus, advisory,
@@ -46,7 +46,7 @@ pub(super) struct Current {
 /// A savepoint of a block, and what held at it.
 struct Savepoint {
     name: String,
-    engine: gnomon::Savepoint,
+    engine: gnomon_engine::Savepoint,
     ddl: Option<Ddl>,
     settings: Saved,
     /// Number of portals that were opened before.
@@ -430,9 +430,9 @@ impl Session {
     }
 
     /// Ends waits and scans of the session's transactions from another thread: raise it with
-    /// [`InterruptReason::Cancel`](gnomon::InterruptReason) to cancel the running statement. It is cleared when the
+    /// [`InterruptReason::Cancel`](gnomon_engine::InterruptReason) to cancel the running statement. It is cleared when the
     /// next one starts, unless the reason was a shutdown.
-    pub fn interrupt(&self) -> Arc<gnomon::Interrupt> {
+    pub fn interrupt(&self) -> Arc<gnomon_engine::Interrupt> {
         self.interrupt.clone()
     }
 }

@@ -8,7 +8,7 @@
 //! A transaction that has changed the catalog cannot be prepared: others would have to wait for its end with every
 //! statement, since each begins with the catalog.
 
-use gnomon::{Csn, Database, GID_BYTES_MAX};
+use gnomon_engine::{Csn, Database, GID_BYTES_MAX};
 
 use super::{
     Session,
@@ -63,7 +63,7 @@ impl Note {
 
 /// The prepared transactions of a database, as `pg_prepared_xacts` shows them.
 pub(super) fn prepared_transactions(engine: &Database) -> Result<Vec<PreparedTransaction>> {
-    let describe = |info: gnomon::PreparedInfo| {
+    let describe = |info: gnomon_engine::PreparedInfo| {
         let note = Note::decode(&info.note);
         let (prepared, names) = match note {
             Some(Note { prepared, owner, database }) => (Some(prepared), Some((owner, database))),
@@ -170,7 +170,7 @@ mod tests {
             assert_eq!(Note::decode(&note.encode()[..10]), None);
         }
         let long = Note { prepared: 1, owner: "é".repeat(5000), database: "d".repeat(5000) };
-        assert!(long.encode().len() <= gnomon::NOTE_BYTES_MAX);
+        assert!(long.encode().len() <= gnomon_engine::NOTE_BYTES_MAX);
         assert_eq!(Note::decode(&long.encode()).map(|note| note.owner.len()), Some(NAME_BYTES_MAX));
         assert_eq!(Note::decode(b""), None);
         assert_eq!(Note::decode(b"a note of another kind"), None);

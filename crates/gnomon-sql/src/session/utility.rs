@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 use sqlparser::ast::ObjectName;
 
 use super::{
@@ -156,7 +156,7 @@ impl Session {
             }
             Command::Checkpoint => {
                 match self.shared.engine.checkpoint() {
-                    Err(gnomon::Error::Unsupported(_)) => {
+                    Err(gnomon_engine::Error::Unsupported(_)) => {
                         let why = "a database with a log of pages takes checkpoints as its log grows";
                         no_effect(notices, "CHECKPOINT", why);
                     }
@@ -373,8 +373,8 @@ impl Session {
                 match locked {
                     Ok(()) if unchanged => break,
                     Ok(()) => {}
-                    Err(gnomon::Error::NoSuchTree(_)) if !unchanged => {}
-                    Err(gnomon::Error::LockTimeout) if nowait => {
+                    Err(gnomon_engine::Error::NoSuchTree(_)) if !unchanged => {}
+                    Err(gnomon_engine::Error::LockTimeout) if nowait => {
                         return Err(SqlError::new(
                             SqlState::LOCK_NOT_AVAILABLE,
                             format!("could not obtain lock on relation \"{}\"", table.name),

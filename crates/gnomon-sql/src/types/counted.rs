@@ -1,6 +1,6 @@
 //! Numbers as the engine's operations count them: in units of a column's last digit.
 
-use gnomon::op::record::Number;
+use gnomon_engine::op::record::Number;
 
 use super::{ColumnType, Datum, Type, name::numeric_parts};
 

@@ -3,7 +3,7 @@
 //! As in PostgreSQL, the modifier of [`Type::Record`] is the number of a shape that was met before. Shapes are those of
 //! functions, so there are few of them.
 
-use gnomon::sync::{Arc, Mutex};
+use gnomon_engine::sync::{Arc, Mutex};
 
 use super::{ColumnType, Type, TypeMod};
 

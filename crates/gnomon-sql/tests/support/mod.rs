@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use gnomon::{Database, Options};
+use gnomon_engine::{Database, Options};
 use gnomon_sql::{
     Notice, Result, SqlState,
     session::{CopySource, ResultColumn, Session, Sink, SqlDatabase},

@@ -8,15 +8,15 @@ use std::{
 };
 
 use clap::Args;
-use gnomon::{
-    disk::FileDisk,
-    env::{Clock, Rng, SystemClock},
-    sync::{Arc, thread},
-};
 use gnomon_cluster::{
     node::{self, Common, Node, Options, Stopped},
     order::{EtcdAccess, EtcdLog, EtcdOptions, LogError, MemberInfo, OrderedLog, Refused},
     protocol::{Member, Settings},
+};
+use gnomon_engine::{
+    disk::FileDisk,
+    env::{Clock, Rng, SystemClock},
+    sync::{Arc, thread},
 };
 use gnomon_lab::progress::Progress;
 use gnomon_sql::{catalog::system::Cluster, session::SqlDatabase};
@@ -331,7 +331,7 @@ impl Joining<'_> {
     }
 
     /// Opens a database as a member: of the cluster that it is of, or the first one of a new cluster.
-    pub fn open(&self, engine: gnomon::Database, directory: &Path) -> Result<SqlDatabase, Failure> {
+    pub fn open(&self, engine: gnomon_engine::Database, directory: &Path) -> Result<SqlDatabase, Failure> {
         let of_database = |error| Failure::new(directory.display(), error);
         let database = SqlDatabase::open_member(engine).map_err(of_database)?;
         if database.marks().map_err(of_database)?.is_some() {
@@ -390,7 +390,7 @@ impl Joining<'_> {
 }
 
 /// Takes a database out of its cluster.
-pub fn leave(engine: &gnomon::Database, directory: &Path) -> Result<(), Failure> {
+pub fn leave(engine: &gnomon_engine::Database, directory: &Path) -> Result<(), Failure> {
     let database =
         SqlDatabase::open_member(engine.clone()).map_err(|error| Failure::new(directory.display(), error))?;
     let marks = database.marks().map_err(|error| Failure::new(directory.display(), error))?;
@@ -423,7 +423,7 @@ fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failu
     let existed = directory.exists();
     let disk = FileDisk::open(directory, true).map_err(|error| Failure::of_engine(directory, &error))?;
     let mut progress = Progress::on_stderr("copying pages");
-    let restored = gnomon::restore(vec![input], &disk, None, &mut |_, done, total| {
+    let restored = gnomon_engine::restore(vec![input], &disk, None, &mut |_, done, total| {
         let _ = heard.try_send(());
         progress.set(done, total);
     });
@@ -436,7 +436,7 @@ fn copy(source: Target, who: &Credentials, directory: &Path) -> Result<(), Failu
                 let _ = std::fs::remove_dir(directory);
             }
             Err(Failure(match &error {
-                gnomon::Error::DiskFull => backup::no_room_message(directory),
+                gnomon_engine::Error::DiskFull => backup::no_room_message(directory),
                 error => backup::explain(error, |_| "what it sends".into()),
             }))
         }

@@ -1,11 +1,11 @@
 //! Reports on a cluster: its members, and how transactions have ended.
 
-use gnomon::sync::{Arc, Weak};
 use gnomon_cluster::{
     node::{BOUND_MAX, Node, Overview},
     order::MemberInfo,
     protocol::{Level, Reason},
 };
+use gnomon_engine::sync::{Arc, Weak};
 use gnomon_sql::{
     catalog::system::{Cluster, ClusterMember, ClusterTransactions},
     session::RetryCounts,

@@ -5,17 +5,17 @@ use std::{
     time::Duration,
 };
 
-use gnomon::{
+use gnomon_cluster::{
+    node::{Node, Skipped, Status, Stopped},
+    protocol::Member,
+};
+use gnomon_engine::{
     Error,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
         thread,
     },
-};
-use gnomon_cluster::{
-    node::{Node, Skipped, Status, Stopped},
-    protocol::Member,
 };
 use gnomon_server::ServerHandle;
 

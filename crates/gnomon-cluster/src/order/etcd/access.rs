@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 use tonic::{
     Code, Request, Status,
     client::Grpc,

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, error::Error, future::Future, time::Duration};
 
-use gnomon::sync::{
+use gnomon_engine::sync::{
     OnceLock,
     atomic::{AtomicUsize, Ordering},
 };

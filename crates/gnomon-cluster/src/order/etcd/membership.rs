@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gnomon::sync::{Arc, Mutex};
+use gnomon_engine::sync::{Arc, Mutex};
 use prost::{Message, bytes::Bytes};
 use tokio::{
     task::AbortHandle,

@@ -22,7 +22,7 @@
 
 use std::{collections::BTreeMap, future::Future, sync::mpsc::RecvTimeoutError, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     env::Rng,
     sync::{
         Arc, Mutex,

@@ -5,7 +5,7 @@ use std::{
     net::{TcpListener, TcpStream},
 };
 
-use gnomon::sync::{
+use gnomon_engine::sync::{
     atomic::{AtomicBool, Ordering},
     thread,
 };

@@ -2,15 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
-use gnomon::{
-    Database, Error, Isolation, TreeId, TxnOptions,
-    env::{Clock, Rng, SystemClock},
-    sync::{Arc, thread},
-};
 use gnomon_cluster::{
     node::{Common, Node, Options, create},
     order::{Batch, EtcdLog, EtcdOptions, LocalEtcd, OrderedLog},
     protocol::{Commit, Entry, Level, Member, ReadSet, Settings, TxnName, Version},
+};
+use gnomon_engine::{
+    Database, Error, Isolation, TreeId, TxnOptions,
+    env::{Clock, Rng, SystemClock},
+    sync::{Arc, thread},
 };
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -191,7 +191,7 @@ impl Bench<'_> {
 
     /// A database with the same data as the others.
     fn database(&self, path: &Path) -> Result<(Database, TreeId, TreeId)> {
-        let database = Database::open(path, gnomon::Options::default())?;
+        let database = Database::open(path, gnomon_engine::Options::default())?;
         let common = Common { data: 1, settings: Settings::default() };
         let marks = create(&database, &common)?;
         let mut txn = database.begin(TxnOptions::default())?;
@@ -244,7 +244,8 @@ impl Bench<'_> {
     fn check_same(&self, databases: &[(Database, TreeId, TreeId)]) -> Result<()> {
         let contents = |(database, _, tree): &(Database, TreeId, TreeId)| -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
             let mut txn = database.begin(TxnOptions::default())?;
-            let mut scan = txn.scan(*tree, gnomon::KeyRange::all(), gnomon::Direction::Forward)?;
+            let mut scan =
+                txn.scan(*tree, gnomon_engine::KeyRange::all(), gnomon_engine::Direction::Forward)?;
             let mut all = Vec::new();
             while let Some(row) = scan.next(&mut txn)? {
                 all.push(row);

@@ -2,12 +2,12 @@
 
 use std::{io::ErrorKind, path::Path};
 
-use gnomon::{Conflict, env::Rng, sync::atomic::AtomicBool};
 use gnomon_cluster::{
     order::LocalEtcd,
     protocol::{Level, ReadSet, Settings, Table},
     simulation::{self, Job, Jobs, Options, Step, Times, Which},
 };
+use gnomon_engine::{Conflict, env::Rng, sync::atomic::AtomicBool};
 use serde::{Serialize, Serializer};
 
 use super::members;

@@ -6,7 +6,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::{
+use gnomon_cluster::{
+    node::{Common, Node, Options, create},
+    order::{EtcdLog, EtcdOptions, LocalEtcd},
+    protocol::{Level, Table},
+    simulation::{Job, Jobs, Step},
+};
+use gnomon_engine::{
     Call, Conflict, Database, Error, Isolation, Procedure, RowLock, Transaction, TreeId, TxnOptions,
     env::{Clock, Rng, SystemClock},
     op::number,
@@ -15,12 +21,6 @@ use gnomon::{
         atomic::{AtomicUsize, Ordering},
         thread,
     },
-};
-use gnomon_cluster::{
-    node::{Common, Node, Options, create},
-    order::{EtcdLog, EtcdOptions, LocalEtcd},
-    protocol::{Level, Table},
-    simulation::{Job, Jobs, Step},
 };
 
 use super::bench::{Found, Load, Point, failed, start_etcd};
@@ -74,7 +74,8 @@ impl Cluster {
         let common = Common { data: 1, settings: load.how.settings() };
         let mut cluster = Cluster { databases: Vec::new(), nodes: Vec::new(), tables: BTreeMap::new() };
         for member in 0..load.replicas {
-            let options = gnomon::Options { procedures: vec![job()], ..gnomon::Options::default() };
+            let options =
+                gnomon_engine::Options { procedures: vec![job()], ..gnomon_engine::Options::default() };
             let database = Database::open(lab.new_path(), options)?;
             let marks = create(&database, &common)?;
             let mut txn = database.begin(TxnOptions::default())?;
@@ -191,7 +192,7 @@ impl Cluster {
     }
 
     /// Runs a job at a member.
-    fn run(&self, number: usize, job: &Job, load: &Load, scale: f64) -> gnomon::Result<()> {
+    fn run(&self, number: usize, job: &Job, load: &Load, scale: f64) -> gnomon_engine::Result<()> {
         let database = &self.databases[number % self.databases.len()];
         if job.is_call {
             return database.call(JOB, &self.params(job)).map(drop);
@@ -218,7 +219,7 @@ impl Cluster {
         txn.commit().map(drop)
     }
 
-    fn execute(&self, txn: &mut Transaction, level: Level, step: &Step) -> gnomon::Result<()> {
+    fn execute(&self, txn: &mut Transaction, level: Level, step: &Step) -> gnomon_engine::Result<()> {
         let tree = |table: &Table| self.tables[table];
         match step {
             Step::Read(table, key) => drop(txn.get(tree(table), key)?),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gnomon::{
+use gnomon_engine::{
     disk::{Disk, File, FileDisk},
     env::Rng,
     sync::{Arc, Condvar, Mutex},

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gnomon::{
+use gnomon_engine::{
     Database, Execution, Options, Stats,
     disk::{Disk, MemDisk},
     env::{Clock, SystemClock, processors},
@@ -503,7 +503,7 @@ pub(super) fn table<'p>(
 
 #[cfg(test)]
 pub(super) mod tests {
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     use super::*;
     use crate::experiment::{Experiment, Report, Request, run};
@@ -561,7 +561,7 @@ pub(super) mod tests {
     fn a_checkpoint_in_a_run_is_an_error() {
         let db = Database::in_memory(Options { recovery: Some(VALUE_LOG), ..Options::default() }).unwrap();
         let before = db.stats();
-        let mut txn = db.begin(gnomon::TxnOptions::default()).unwrap();
+        let mut txn = db.begin(gnomon_engine::TxnOptions::default()).unwrap();
         txn.create_tree().unwrap();
         txn.commit().unwrap();
         let after = db.stats();

@@ -247,7 +247,7 @@ fn figures(all: &[Series]) -> Vec<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::{Execution, env::processors};
+    use gnomon_engine::{Execution, env::processors};
 
     use super::{
         super::bench::{

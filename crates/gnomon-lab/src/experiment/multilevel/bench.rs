@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gnomon::objects::ObjectOptions;
+use gnomon_engine::objects::ObjectOptions;
 use serde::Serialize;
 
 use crate::{

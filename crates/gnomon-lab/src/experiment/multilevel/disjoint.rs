@@ -161,7 +161,7 @@ mod tests {
         experiment::{Request, Verdict, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_measures_every_strategy_reading_and_method() {

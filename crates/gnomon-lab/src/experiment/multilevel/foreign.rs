@@ -144,7 +144,7 @@ mod tests {
         experiment::{Request, Verdict, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_measures_foreign_accesses_beside_own_ones() {

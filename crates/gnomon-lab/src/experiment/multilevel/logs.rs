@@ -133,7 +133,7 @@ mod tests {
         experiment::{Request, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_measures_one_log_beside_two() {

@@ -144,7 +144,7 @@ mod tests {
         experiment::{Request, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_measures_operations_at_once() {

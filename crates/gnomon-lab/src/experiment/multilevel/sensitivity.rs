@@ -122,7 +122,7 @@ mod tests {
         experiment::{Request, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_varies_one_parameter_at_a_time() {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use gnomon::Strategy;
+use gnomon_engine::Strategy;
 use serde::Serialize;
 
 use super::{

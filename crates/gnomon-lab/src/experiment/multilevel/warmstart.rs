@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, SystemClock},
     objects::{LogShape, ObjectOptions},
 };
@@ -294,7 +294,7 @@ mod tests {
         experiment::{Request, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_warmstarts_every_shape_of_log() {

@@ -329,7 +329,7 @@ fn figure(tpcbs: &[Point], stocks: &[Point], think_ms: f64) -> Figure {
 mod tests {
     use super::*;
     use crate::experiment::{Request, run};
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_measures_every_workload_both_ways() {

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Database, Options,
     env::{Clock, Rng, SystemClock},
     sync::{

@@ -3,7 +3,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use gnomon::sync::atomic::AtomicBool;
+use gnomon_engine::sync::atomic::AtomicBool;
 use serde::Serialize;
 
 use crate::{

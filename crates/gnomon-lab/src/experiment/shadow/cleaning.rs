@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use gnomon::{
+use gnomon_engine::{
     Options, Recovery,
     disk::{Disk, FileDisk},
     env::Rng,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gnomon::{
+use gnomon_engine::{
     disk::{Disk, File},
     sync::Arc,
 };

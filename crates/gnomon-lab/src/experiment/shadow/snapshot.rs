@@ -8,7 +8,7 @@
 
 use std::{io::Write, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     Database, Direction, Error, Isolation, KeyRange, Options, Recovery, TxnOptions,
     disk::FileDisk,
     env::{Clock, SystemClock},
@@ -225,7 +225,7 @@ fn read(database: &Database, part: Duration, interval: Duration, ended: &AtomicB
 }
 
 /// Rows and sum of each table, at the transaction's snapshot.
-fn sums(txn: &mut gnomon::Transaction) -> Result<[(u64, i128); tpcb::TABLES], Error> {
+fn sums(txn: &mut gnomon_engine::Transaction) -> Result<[(u64, i128); tpcb::TABLES], Error> {
     let mut sums = [(0, 0); tpcb::TABLES];
     for (table, (rows, sum)) in sums.iter_mut().enumerate() {
         let mut cursor = txn.scan(tree(table), KeyRange::all(), Direction::Forward)?;

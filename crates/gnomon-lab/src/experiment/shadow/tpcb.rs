@@ -7,7 +7,7 @@
 
 use std::{path::Path, time::Duration};
 
-use gnomon::{Activity, Options, Recovery};
+use gnomon_engine::{Activity, Options, Recovery};
 use serde::Serialize;
 
 use crate::{
@@ -362,7 +362,7 @@ mod tests {
         experiment::{Request, run},
         progress::Progress,
     };
-    use gnomon::sync::Arc;
+    use gnomon_engine::sync::Arc;
 
     #[test]
     fn a_quick_run_reports_what_it_measured() {

@@ -20,7 +20,7 @@ mod transactions;
 
 use std::{str::FromStr, time::Duration};
 
-use gnomon::{
+use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     sync::{Arc, atomic::AtomicBool},
 };

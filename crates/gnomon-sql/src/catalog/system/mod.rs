@@ -29,7 +29,7 @@ mod tests;
 
 use std::{net::SocketAddr, sync::Arc};
 
-use gnomon::{TreeId, lock::LockInfo};
+use gnomon_engine::{TreeId, lock::LockInfo};
 
 use super::{
     Catalog,

@@ -1,6 +1,6 @@
 //! Users' tables, indexes, sequences and views as pg_class and its kin show them, the system's own tables too.
 
-use gnomon::PageSize;
+use gnomon_engine::PageSize;
 
 use super::{
     DATABASE, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID,

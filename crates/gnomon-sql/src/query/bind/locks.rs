@@ -1,7 +1,7 @@
 //! FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE and FOR KEY SHARE: which tables of FROM they lock, and where they may not
 //! stand.
 
-use gnomon::RowLock;
+use gnomon_engine::RowLock;
 use sqlparser::ast::{self, LockType, NonBlock};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use gnomon::RowLock;
+use gnomon_engine::RowLock;
 use sqlparser::ast::{
     self, FunctionArg, FunctionArgExpr, LimitClause, OrderByKind, SetExpr, SetOperator, SetQuantifier,
 };

@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon::{KeyLock, RowLock};
+use gnomon_engine::{KeyLock, RowLock};
 
 use super::{RowSource, join::OptionalCondition, open, scan::RowReader};
 use crate::{
@@ -48,12 +48,12 @@ pub(in crate::query) fn lock_row(
     ctx.txn.set_lock_timeout(timeout);
     match (result, wait) {
         (Ok((row, taken)), _) => Ok(Locked::Row(row, taken)),
-        (Err(gnomon::Error::LockTimeout), LockWait::Skip) => {
+        (Err(gnomon_engine::Error::LockTimeout), LockWait::Skip) => {
             // Another run would not meet the transaction that has it.
             ctx.txn.log_by_value();
             Ok(Locked::Skipped)
         }
-        (Err(gnomon::Error::LockTimeout), _) => Err(SqlError::new(
+        (Err(gnomon_engine::Error::LockTimeout), _) => Err(SqlError::new(
             SqlState::LOCK_NOT_AVAILABLE,
             format!("could not obtain lock on row in relation \"{}\"", table.name),
         )),

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
-use gnomon::{Cursor, Direction, KeyRange};
+use gnomon_engine::{Cursor, Direction, KeyRange};
 
 use super::{RowSource, eval_all, join::OptionalCondition};
 use crate::{

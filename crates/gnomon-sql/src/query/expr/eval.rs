@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 
 use super::{Expr, ExprKind, on_deep_stack};
 use crate::{

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use gnomon::Direction;
+use gnomon_engine::Direction;
 
 use crate::{
     catalog::model::{Index, Table},

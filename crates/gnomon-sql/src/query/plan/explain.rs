@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gnomon::Direction;
+use gnomon_engine::Direction;
 
 use super::{Access, JoinKind, Plan, RowsFrom, SortKey, TableScan};
 use crate::{

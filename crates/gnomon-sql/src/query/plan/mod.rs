@@ -397,7 +397,7 @@ pub struct LockedTable {
     /// Columns of the input that come from the table: column of the input, column of the table.
     pub columns: Vec<(usize, usize)>,
     /// The strength of the lock.
-    pub lock: gnomon::RowLock,
+    pub lock: gnomon_engine::RowLock,
     /// Behaviour if the lock cannot be had at once.
     pub wait: LockWait,
 }

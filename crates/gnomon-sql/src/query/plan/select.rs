@@ -409,7 +409,7 @@ fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Res
     }
 }
 
-type Locked = (LockedItem, gnomon::RowLock, super::LockWait);
+type Locked = (LockedItem, gnomon_engine::RowLock, super::LockWait);
 
 /// A table to lock, with where its columns' numbers begin.
 struct LockedItem {
@@ -434,7 +434,7 @@ fn locked_tables(tree: &JoinTree, select: &BoundSelect, out: &mut Vec<Locked>) {
 
 fn locked_table(
     item: &LockedItem,
-    lock: gnomon::RowLock,
+    lock: gnomon_engine::RowLock,
     wait: super::LockWait,
     layout: &[usize],
 ) -> LockedTable {

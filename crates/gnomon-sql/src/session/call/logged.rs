@@ -10,7 +10,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon::{Database, Reaction, Records, Transaction};
+use gnomon_engine::{Database, Reaction, Records, Transaction};
 
 use super::types_of;
 use crate::{
@@ -146,20 +146,20 @@ impl Session {
     }
 }
 
-/// Returns the procedures that an engine must be opened with ([`Options::procedures`](gnomon::Options::procedures)) for
+/// Returns the procedures that an engine must be opened with ([`Options::procedures`](gnomon_engine::Options::procedures)) for
 /// calls of SQL's procedures to be logged as calls, and for a log that has some to be replayed.
-pub fn procedures() -> Vec<gnomon::Procedure> {
-    let replayer = || -> gnomon::Replayer {
+pub fn procedures() -> Vec<gnomon_engine::Procedure> {
+    let replayer = || -> gnomon_engine::Replayer {
         let mut replay = Replay::default();
         Box::new(move |database, txn, params| {
             replay.call(database, txn, params).map_err(|error| match error.engine() {
                 // Not the procedure's doing: a full disk, damage.
                 Some(engine) if engine.reaction() != Reaction::FixInput => engine.clone(),
-                _ => gnomon::Error::procedure(error.to_string()),
+                _ => gnomon_engine::Error::procedure(error.to_string()),
             })
         })
     };
-    vec![gnomon::Procedure::replayed(NAME, CODE, replayer)]
+    vec![gnomon_engine::Procedure::replayed(NAME, CODE, replayer)]
 }
 
 /// Runs logged calls.
@@ -189,7 +189,7 @@ impl Replay {
                 database.clone(),
                 store::load(txn)?,
                 next_oid,
-                Arc::new(gnomon::env::SystemClock::new()),
+                Arc::new(gnomon_engine::env::SystemClock::new()),
             );
             // Settings of new sessions may differ from those of the session that called.
             let session = Session::new(Arc::new(shared), SessionOptions::default(), &Catalog::default())?;

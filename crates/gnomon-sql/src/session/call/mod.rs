@@ -10,7 +10,7 @@ mod logged;
 
 use std::sync::Arc;
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgOperator};
 
 pub(super) use logged::CallState;
@@ -408,7 +408,7 @@ pub(super) type AllCompiled = std::collections::HashMap<Oid, Arc<Compiled>>;
 
 #[cfg(test)]
 mod tests {
-    use gnomon::{Database, Options};
+    use gnomon_engine::{Database, Options};
 
     use crate::session::{Rows, SessionOptions, SqlDatabase};
 

@@ -9,7 +9,7 @@ mod write;
 
 use std::sync::Arc;
 
-use gnomon::{Error, TreeLock};
+use gnomon_engine::{Error, TreeLock};
 use sqlparser::ast::{Ident, ObjectName, Query};
 
 use self::{

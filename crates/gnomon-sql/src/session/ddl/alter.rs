@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, DropBehavior, RenameTableNameKind,
     visit_expressions, visit_expressions_mut,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnomon::TreeId;
+use gnomon_engine::TreeId;
 use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
 
 use super::super::{Session, connection::Tag, dml::TableWriter, parse::fold};

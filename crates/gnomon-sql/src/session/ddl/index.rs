@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 use sqlparser::ast::{CreateIndex, IndexType};
 
 use super::super::{

@@ -23,7 +23,7 @@ mod view;
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon::{Isolation, TreeId, TreeLock, TreeOptions};
+use gnomon_engine::{Isolation, TreeId, TreeLock, TreeOptions};
 use sqlparser::ast::{ObjectName, Statement};
 
 use super::{
@@ -80,7 +80,7 @@ pub(super) enum Lockable {
 }
 
 impl Lockable {
-    fn lock(&self, engine: &mut gnomon::Transaction, lock: TreeLock) -> gnomon::Result<()> {
+    fn lock(&self, engine: &mut gnomon_engine::Transaction, lock: TreeLock) -> gnomon_engine::Result<()> {
         match self {
             Lockable::Tree(tree) => engine.lock_tree(*tree, lock),
             Lockable::Sequence(sequence) => engine.lock_name(u64::from(*sequence), lock),
@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// The engine's transaction, which has been begun.
-    pub(super) fn engine(&mut self) -> Result<&mut gnomon::Transaction> {
+    pub(super) fn engine(&mut self) -> Result<&mut gnomon_engine::Transaction> {
         self.current.engine.as_mut().ok_or_else(|| {
             SqlError::new(SqlState::INTERNAL_ERROR, "a statement runs outside of a transaction")
         })
@@ -177,7 +177,7 @@ impl Session {
         }
         let locked = all.iter().try_for_each(|lockable| lockable.lock(engine, lock));
         engine.set_lock_timeout(timeout);
-        if gives_way && matches!(locked, Err(gnomon::Error::LockTimeout)) {
+        if gives_way && matches!(locked, Err(gnomon_engine::Error::LockTimeout)) {
             self.current.waiting = Waiting::For(all, lock);
         }
         Ok(locked?)
@@ -214,7 +214,7 @@ impl Session {
             for lockable in all {
                 match lockable.lock(engine, lock) {
                     // Dropped while this waited.
-                    Ok(()) | Err(gnomon::Error::NoSuchTree(_)) => {}
+                    Ok(()) | Err(gnomon_engine::Error::NoSuchTree(_)) => {}
                     Err(error) => return Err(error.into()),
                 }
             }

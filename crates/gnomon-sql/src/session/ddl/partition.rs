@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, ForValues, ObjectName};
 
 use super::{

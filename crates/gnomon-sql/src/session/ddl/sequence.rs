@@ -1,6 +1,6 @@
 //! CREATE and ALTER SEQUENCE.
 
-use gnomon::TreeLock;
+use gnomon_engine::TreeLock;
 use sqlparser::ast::{ObjectName, ObjectNamePart};
 
 use super::super::{Session, connection::Tag, parse::SequenceOption};

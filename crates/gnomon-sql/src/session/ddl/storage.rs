@@ -1,6 +1,6 @@
 //! Storage parameters: the size of pages, partitions, copies in all of them.
 
-use gnomon::PageSize;
+use gnomon_engine::PageSize;
 use sqlparser::ast::{BinaryOperator, Expr, SqlOption, Value};
 
 use super::{super::parse::fold, clauses::no_effect, partition::MODULUS_MAX};

@@ -2,7 +2,7 @@
 //!
 //! An UPDATE of the row under one key, or the action of ON CONFLICT DO UPDATE, is such a one if of the row it wants to
 //! know nothing but whether numbers are within bounds (docs/semantics.md has the rules and why they are right). It
-//! becomes an operation of the engine's ([`gnomon::op::record`]), whose claims are the conditions of WHERE, the bounds
+//! becomes an operation of the engine's ([`gnomon_engine::op::record`]), whose claims are the conditions of WHERE, the bounds
 //! of CHECK constraints, and those of the column's type.
 //!
 //! Whatever the operation cannot do, down to raising the right error, is left to the same statement under an exclusive
@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use gnomon::{
+use gnomon_engine::{
     Applied, Error,
     op::record::{self, Change, Condition, Number},
 };

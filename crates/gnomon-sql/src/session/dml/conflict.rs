@@ -5,7 +5,7 @@
 //! another transaction, and locks nothing, as in PostgreSQL; DO UPDATE locks the row that it leads to, and begins again if
 //! that has changed in its columns meanwhile.
 
-use gnomon::{KeyLock, RowLock, TreeId};
+use gnomon_engine::{KeyLock, RowLock, TreeId};
 
 use super::write::{columns_key, has_null};
 use crate::{

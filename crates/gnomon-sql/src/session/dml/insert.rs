@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use gnomon::{Isolation, RowLock};
+use gnomon_engine::{Isolation, RowLock};
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnomon::RowLock;
+use gnomon_engine::RowLock;
 use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFromKind};
 
 use super::{

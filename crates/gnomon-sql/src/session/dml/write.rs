@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use gnomon::{Cursor, Direction, Error, KeyRange, Transaction, TreeId};
+use gnomon_engine::{Cursor, Direction, Error, KeyRange, Transaction, TreeId};
 
 use super::super::{database::Shared, rows::RowNumbers};
 use crate::{
@@ -222,7 +222,7 @@ impl TableWriter {
             }
             (Error::ValueTooLong { bytes }, _) => format!(
                 "row of {bytes} bytes exceeds maximum {} of table \"{}\"",
-                gnomon::VALUE_BYTES_MAX,
+                gnomon_engine::VALUE_BYTES_MAX,
                 self.table.name
             ),
             _ => return error.into(),

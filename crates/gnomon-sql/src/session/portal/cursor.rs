@@ -90,7 +90,7 @@ impl Session {
             0
         } else {
             // A held cursor needs no transaction's data, but the engine's transaction gives its rows' surroundings.
-            self.engine_transaction(true, gnomon::Csn::default())?;
+            self.engine_transaction(true, gnomon_engine::Csn::default())?;
             let mut send = |context: &Context<'_>, row: &[Datum]| {
                 if discard { Ok(()) } else { sink.row(context, row) }
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gnomon::sync::Mutex;
+use gnomon_engine::sync::Mutex;
 
 use super::{COPIES, PARAMETERS_MAX, Portal};
 use crate::{

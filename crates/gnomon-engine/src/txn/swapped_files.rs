@@ -1,6 +1,6 @@
 //! The table of files that do not go together: for every recovery method, each file of a database is put in place of an
 //! older or a newer one, deleted, cut, or taken from another database. Opening and verifying give the right data or
-//! refuse; the test prints the table (`cargo test -p gnomon --lib swapped_files -- --nocapture`), the files of a log in
+//! refuse; the test prints the table (`cargo test -p gnomon-engine --lib swapped_files -- --nocapture`), the files of a log in
 //! one row.
 
 use super::{database::Database, *};

@@ -123,10 +123,10 @@ impl Procedure {
     /// is given the same parameters and finds the same database: no clock, no randomness, nothing but the [`Call`].
     ///
     /// ```
-    /// use gnomon::{Database, Error, Options, Procedure, op::number};
-    /// # fn main() -> gnomon::Result<()> {
+    /// use gnomon_engine::{Database, Error, Options, Procedure, op::number};
+    /// # fn main() -> gnomon_engine::Result<()> {
     /// let add = Procedure::new("add", "1", |call, params| {
-    ///     let tree = gnomon::TreeId(1);
+    ///     let tree = gnomon_engine::TreeId(1);
     ///     let by = i64::from_le_bytes(params.try_into().map_err(|_| Error::procedure("8 bytes, please"))?);
     ///     let sum = call.get_for_update(tree, b"sum")?.map_or(0, |sum| i64::from_le_bytes(sum.try_into().unwrap()));
     ///     call.put(tree, b"sum", &(sum + by).to_le_bytes())?;

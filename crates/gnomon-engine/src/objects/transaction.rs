@@ -313,7 +313,7 @@ impl ObjectTransaction {
     /// Operations of different code are given as boxes:
     ///
     /// ```
-    /// use gnomon::{
+    /// use gnomon_engine::{
     ///     PageSize,
     ///     objects::{ObjectDatabase, ObjectOptions, Operation, Reference},
     /// };
@@ -323,7 +323,7 @@ impl ObjectTransaction {
     /// let mut txn = db.begin()?;
     /// let object = txn.create(PageSize::DEFAULT.into(), &[b"one", b"two"], &[])?;
     /// let at = |slot| Reference { object, slot };
-    /// type Body<'a> = Box<dyn FnMut(&mut Operation<'_>) -> gnomon::Result<usize> + Send + 'a>;
+    /// type Body<'a> = Box<dyn FnMut(&mut Operation<'_>) -> gnomon_engine::Result<usize> + Send + 'a>;
     /// let bytes = |value: Option<Vec<u8>>| value.map_or(0, |value| value.len());
     /// let change: Body = Box::new(|operation| operation.update(at(0), Some(b"1")).map(bytes));
     /// let read: Body = Box::new(|operation| operation.read(at(1)).map(bytes));

@@ -8,7 +8,7 @@
 
 use std::ops::Bound;
 
-use gnomon::{
+use gnomon_engine::{
     Database, Direction, Error, Isolation, KeyRange, Options, Result, RowLock, TreeId, TxnOptions, env::Rng,
     sync::thread,
 };

@@ -7,7 +7,7 @@
 //!
 //! `cargo run --example seats` books a hall out; `cargo test --example seats` tries whether the operations commute.
 
-use gnomon::{
+use gnomon_engine::{
     Applied, Database, Error, Options, TxnOptions,
     lock::Claim,
     op::{Call, Commutes, Family, Length, Operation},
@@ -129,7 +129,7 @@ fn main() -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use gnomon::op::{Trial, check_family};
+    use gnomon_engine::op::{Trial, check_family};
 
     use super::*;
 

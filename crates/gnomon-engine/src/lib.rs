@@ -5,8 +5,8 @@
 //! tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
 //!
 //! ```
-//! use gnomon::{Database, Options, TxnOptions};
-//! # fn main() -> gnomon::Result<()> {
+//! use gnomon_engine::{Database, Options, TxnOptions};
+//! # fn main() -> gnomon_engine::Result<()> {
 //! let db = Database::in_memory(Options::default())?;
 //! let mut txn = db.begin(TxnOptions::default())?;
 //! let tree = txn.create_tree()?;

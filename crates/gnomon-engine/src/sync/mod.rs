@@ -20,7 +20,7 @@
 //!
 //! Tests under the scheduler stand in modules `#[cfg(all(test, shuttle))]`, have names with `shuttle_`, call
 //! `check_random`, and run by
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p gnomon --target-dir target/shuttle shuttle_`.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p gnomon-engine --target-dir target/shuttle shuttle_`.
 
 #[cfg(all(test, shuttle))]
 mod check;

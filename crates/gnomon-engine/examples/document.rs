@@ -5,9 +5,9 @@
 //! many on a page. To change a figure is one operation: it changes the figure and every paragraph that refers to it.
 //! Operations on different figures change different parts, on the same pages.
 //!
-//! Run it with `cargo run --release -p gnomon --example document`.
+//! Run it with `cargo run --release -p gnomon-engine --example document`.
 
-use gnomon::{
+use gnomon_engine::{
     Error, PageSize, Result,
     disk::MemDisk,
     objects::{ObjectDatabase, ObjectId, ObjectOptions, ObjectTransaction, Reference, Strategy},
