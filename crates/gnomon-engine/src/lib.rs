@@ -23,6 +23,7 @@ mod access;
 pub mod disk;
 pub mod env;
 mod error;
+mod failpoint;
 mod id;
 pub mod lock;
 pub mod objects;

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Error, Result, TxnId,
     env::Clock,
+    failpoint::{Failpoint, Failpoints},
     sync::{
         Arc, Line, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -80,22 +81,7 @@ pub struct LockManager {
     clock: Arc<dyn Clock>,
     waits: AtomicU64,
     waited_ns: AtomicU64,
-    #[cfg(test)]
-    pub(super) planted: Option<Planted>,
-}
-
-/// Faults that tests plant to see that they would be found.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Planted {
-    /// A sleeper can miss its wake-up.
-    LosesWakeups,
-    /// No request looks for deadlocks.
-    IgnoresDeadlocks,
-    /// A request for a strong mode overlooks the holders of weak ones.
-    OverlooksWeak,
-    /// A request for a weak mode overlooks that an owner has asked for a strong one.
-    OverlooksContenders,
+    pub(super) failpoints: Failpoints,
 }
 
 /// The limits of a request's wait.
@@ -170,16 +156,16 @@ impl LockManager {
     }
 
     pub(super) fn build(tables: Box<[LockTable]>, clock: Arc<dyn Clock>) -> LockManager {
+        let failpoints = Failpoints::default();
         LockManager {
             tables,
             clock,
             shards: std::iter::repeat_with(Line::default).take(1 << SHARDS_BITS).collect(),
-            weak: WeakLocks::default(),
+            weak: WeakLocks::new(failpoints.clone()),
             detector: Detector::default(),
             waits: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
-            #[cfg(test)]
-            planted: None,
+            failpoints,
         }
     }
 
@@ -289,14 +275,8 @@ impl LockManager {
         self.waited_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    #[cfg(not(test))]
     fn parking(&self) -> Arc<Parking> {
-        Arc::default()
-    }
-
-    #[cfg(test)]
-    fn parking(&self) -> Arc<Parking> {
-        Arc::new(Parking::planted(self.planted == Some(Planted::LosesWakeups)))
+        Arc::new(Parking::new(self.failpoints.clone()))
     }
 
     pub(super) fn tables(&self) -> &[LockTable] {
@@ -716,8 +696,7 @@ impl LockOwner {
             self.manager.register(self.txn, place);
             return Ok(Requested::Waiting(Wait { place, kind }));
         }
-        #[cfg(test)]
-        if self.manager.planted == Some(Planted::IgnoresDeadlocks) {
+        if self.manager.failpoints.is_on(Failpoint::DeadlocksIgnored) {
             return Ok(Requested::Waiting(Wait { place, kind }));
         }
         if self.manager.break_deadlocks(self.txn, place, self.victim) {

@@ -10,7 +10,10 @@
 
 use std::time::Duration;
 
-use crate::sync::{Condvar, Mutex};
+use crate::{
+    failpoint::{Failpoint, Failpoints},
+    sync::{Condvar, Mutex},
+};
 
 /// The outcome of a wait, if another thread ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +37,19 @@ pub(super) enum Wakeup {
 pub(super) struct Parking {
     signal: Mutex<Option<Wakeup>>,
     changed: Condvar,
-    /// Planted fault: looks at the signal and sleeps in two steps, so that one that comes between them is lost.
-    #[cfg(test)]
-    sleeps_without_looking: bool,
+    failpoints: Failpoints,
 }
 
 impl Parking {
-    #[cfg(test)]
-    pub(super) fn planted(sleeps_without_looking: bool) -> Parking {
-        Parking { sleeps_without_looking, ..Parking::default() }
+    pub(super) fn new(failpoints: Failpoints) -> Parking {
+        Parking { failpoints, ..Parking::default() }
     }
 
     /// Sleeps until an outcome or a poke comes, or for `timeout`. Takes the signal.
     pub(super) fn sleep(&self, timeout: Option<Duration>) -> Wakeup {
         let mut signal = self.signal.lock();
-        #[cfg(test)]
-        if self.sleeps_without_looking && signal.is_none() {
+        if self.failpoints.is_on(Failpoint::LockWakeupLost) && signal.is_none() {
+            // A signal that comes now is not looked at.
             drop(signal);
             signal = self.signal.lock();
             self.changed.wait(&mut signal);

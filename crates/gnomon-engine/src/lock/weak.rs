@@ -18,11 +18,10 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
-#[cfg(test)]
-use super::manager::Planted;
 use super::{LockName, LockTable, Mode, Modes, Part, TableId};
 use crate::{
     TxnId,
+    failpoint::{Failpoint, Failpoints},
     sync::{
         Line, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -72,27 +71,18 @@ pub(super) struct WeakLocks {
     lists: [Line<Mutex<Vec<WeakLock>>>; LISTS],
     /// Number of owners that have asked for more than a weak mode, by hash of the space.
     contenders: Box<[AtomicU32]>,
-    #[cfg(test)]
-    pub(super) planted: Option<Planted>,
-}
-
-impl Default for WeakLocks {
-    fn default() -> WeakLocks {
-        let contenders = std::iter::repeat_with(AtomicU32::default).take(COUNTERS).collect();
-        WeakLocks {
-            lists: Default::default(),
-            contenders,
-            #[cfg(test)]
-            planted: None,
-        }
-    }
+    failpoints: Failpoints,
 }
 
 impl WeakLocks {
+    pub(super) fn new(failpoints: Failpoints) -> WeakLocks {
+        let contenders = std::iter::repeat_with(AtomicU32::default).take(COUNTERS).collect();
+        WeakLocks { lists: Default::default(), contenders, failpoints }
+    }
+
     /// True if an owner may hold or await the space in a mode that is not weak. To be called under a list's mutex.
     fn is_contended(&self, space: Space) -> bool {
-        #[cfg(test)]
-        if self.planted == Some(Planted::OverlooksContenders) {
+        if self.failpoints.is_on(Failpoint::ContendersOverlooked) {
             return false;
         }
         self.contenders[space.counter()].load(Ordering::Acquire) > 0
@@ -202,8 +192,7 @@ impl OwnLocks {
         }
         // A thread that has the mutex of a list after this one sees the count.
         all.contenders[space.counter()].fetch_add(1, Ordering::Relaxed);
-        #[cfg(test)]
-        if all.planted == Some(Planted::OverlooksWeak) {
+        if all.failpoints.is_on(Failpoint::WeakHoldersOverlooked) {
             return;
         }
         for list in &all.lists {

@@ -9,7 +9,8 @@ use super::*;
 use crate::{
     disk::SimDisk,
     env::Rng,
-    store::logged::{LogEntry, PlantedBug, log_entries},
+    failpoint::Failpoint,
+    store::logged::{LogEntry, log_entries},
     sync::thread,
 };
 
@@ -28,8 +29,10 @@ fn options(strategy: Strategy, logs: LogShape) -> ObjectOptions {
     }
 }
 
-fn open(disk: &SimDisk, options: ObjectOptions, planted: Option<PlantedBug>) -> Result<ObjectDatabase> {
-    ObjectDatabase::open_store((&disk.open_exclusive()?).into(), options, |store| store.plant(planted))
+fn open(disk: &SimDisk, options: ObjectOptions, planted: Option<Failpoint>) -> Result<ObjectDatabase> {
+    ObjectDatabase::open_store((&disk.open_exclusive()?).into(), options, |store| {
+        store.failpoints.turn_on(planted)
+    })
 }
 
 /// A document of so many subobjects of a length that has each on a page of its own or shares pages with others.
@@ -219,7 +222,7 @@ fn a_commit_takes_what_it_overlaps_with_to_the_log() {
     for strategy in [Strategy::TwoLevel, Strategy::TwoLevelDeferred] {
         assert_eq!(after_crash(strategy, None), ".2..2...");
     }
-    assert_ne!(after_crash(Strategy::TwoLevelDeferred, Some(PlantedBug::OverlapIgnored)), ".2..2...");
+    assert_ne!(after_crash(Strategy::TwoLevelDeferred, Some(Failpoint::OverlapIgnored)), ".2..2...");
 }
 
 #[test]

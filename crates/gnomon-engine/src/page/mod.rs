@@ -264,7 +264,6 @@ impl Page {
     }
 
     /// Makes a block whole: sets its checksums for the bytes that it contains.
-    #[cfg(test)]
     pub(crate) fn make_whole(block: &mut [u8]) {
         Page::set_sums(block);
     }

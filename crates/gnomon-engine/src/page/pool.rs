@@ -22,6 +22,7 @@ use self::table::Table;
 use super::{PAGE_BYTES, Page, PageId};
 use crate::{
     Result,
+    failpoint::{Failpoint, Failpoints},
     sync::{
         Arc, Latch, LatchRead, LatchWrite, Line, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
@@ -220,9 +221,7 @@ struct Shard {
     hand: usize,
     /// Number of times that a data page was asked for.
     data_fetches: u64,
-    /// A bug that the seeded schedules must catch: a frame counts as unpinned before its holder lets go of it.
-    #[cfg(all(test, shuttle))]
-    unpins_early: bool,
+    failpoints: Failpoints,
 }
 
 impl Shard {
@@ -292,9 +291,7 @@ impl Shard {
                 self.hand = 0;
             }
             let slot = self.slots.get_mut(self.clock[self.hand]).expect("every page in the clock has one");
-            let pinned = slot.is_pinned();
-            #[cfg(all(test, shuttle))]
-            let pinned = pinned && !self.unpins_early;
+            let pinned = slot.is_pinned() && !self.failpoints.is_on(Failpoint::UnpinnedEarly);
             if pinned || slot.frame.is_changed() || std::mem::take(&mut slot.recent) {
                 self.hand += 1;
                 continue;

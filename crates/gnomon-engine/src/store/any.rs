@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Csn, Error, PageId, Result,
+    failpoint::Failpoints,
     page::{PageSize, pool::ReadLatch},
     sync::Arc,
 };
@@ -192,20 +193,9 @@ impl Store {
         }
     }
 
-    /// Returns the store, which must be one that recovers by a log of pages, for changing. This must be its only
-    /// handle.
-    #[cfg(all(test, not(shuttle)))]
-    pub fn logged_mut(&mut self) -> &mut LoggedStore {
-        match self {
-            Store::Logged(store) => Arc::get_mut(store).expect("nobody else has it"),
-            Store::Shadow(_) => panic!("the test is about a log of pages"),
-        }
-    }
-
-    /// The race that seeded schedules have planted in it.
-    #[cfg(all(test, shuttle))]
-    pub fn race(&self) -> Option<super::shadow::PlantedRace> {
-        self.shadow().and_then(|store| store.race)
+    /// Returns the faults that tests ask for.
+    pub fn failpoints(&self) -> &Failpoints {
+        on_either!(self, store => &store.failpoints)
     }
 }
 

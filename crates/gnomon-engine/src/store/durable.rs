@@ -17,6 +17,7 @@ use std::{
 
 use crate::{
     Csn, Error, Result,
+    failpoint::{Failpoint, Failpoints},
     sync::{
         Arc, Condvar, Line, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -31,6 +32,7 @@ pub struct Durability {
     state: Mutex<State>,
     /// The state's durable CSN, for reads without its mutex.
     durable: Line<AtomicU64>,
+    failpoints: Failpoints,
 }
 
 struct State {
@@ -91,7 +93,7 @@ impl Sleeper {
 
 impl Durability {
     /// Returns the state for a store in which this commit and all before it are durable.
-    pub fn new(durable: Csn) -> Durability {
+    pub fn new(durable: Csn, failpoints: Failpoints) -> Durability {
         Durability {
             state: Mutex::new(State {
                 durable,
@@ -102,6 +104,7 @@ impl Durability {
                 on_failure: Vec::new(),
             }),
             durable: Line(AtomicU64::new(durable.0)),
+            failpoints,
         }
     }
 
@@ -199,11 +202,6 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
     /// Makes everything durable that was changed by now, which is not called by two threads at a time. Returns the
     /// newest commit that is durable then. A failure poisons the store.
     fn write_batch(&self) -> Result<Csn>;
-    /// A bug that the seeded schedules must catch: a thread that waits for a batch is not put on the list at once.
-    #[cfg(all(test, shuttle))]
-    fn loses_wakeups(&self) -> bool {
-        false
-    }
 
     /// The newest durable commit.
     fn durable_csn(&self) -> Csn {
@@ -222,10 +220,9 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
                 self.check()?;
                 if state.leading {
                     let sleeper = Arc::new(Sleeper::default());
-                    #[cfg(all(test, shuttle))]
-                    if self.loses_wakeups() {
+                    if self.durability().failpoints.is_on(Failpoint::WakeupLost) {
                         drop(state);
-                        crate::sync::thread::yield_now();
+                        thread::yield_now();
                         state = self.durability().state.lock();
                     }
                     state.waiting.push(Waiting { csn, then: Then::Wake(sleeper.clone()) });

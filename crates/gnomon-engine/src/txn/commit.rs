@@ -15,11 +15,10 @@ use super::{
     versions::ChangedKey,
     writes::{Calls, TreeWrites, Write, WriteSet, Written, absent},
 };
-#[cfg(all(test, shuttle))]
-use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result, TreeId,
     access::{self, Change, HeldLeaf, Place, Search, Seek, Tree},
+    failpoint::Failpoint,
     lock::{LockName, LockOwner},
     page::{PageCounts, PageSize},
     store::{
@@ -174,11 +173,12 @@ impl Transaction {
             if let Some(large) = large.take() {
                 large.publish(inner, pages, csn);
             }
-            #[cfg(all(test, shuttle))]
-            match inner.store.race() {
-                Some(PlantedRace::LocksBeforePatch) => self.release(true),
-                Some(PlantedRace::WatermarkOutOfOrder) => inner.timeline.jump(csn),
-                _ => {}
+            let failpoints = inner.store.failpoints();
+            if failpoints.is_on(Failpoint::LocksBeforeApply) {
+                self.release(true);
+            }
+            if failpoints.is_on(Failpoint::WatermarkOutOfOrder) {
+                inner.timeline.jump(csn);
             }
             Ok(())
         })?;
@@ -402,14 +402,8 @@ fn apply_writes(at: &At<'_>, writes: WriteSet) -> Result<AppliedWrites> {
                             continue;
                         }
                     };
-                    #[cfg(all(test, shuttle))]
-                    if inner.store.race() == Some(PlantedRace::VersionAfterChange) {
-                        let mut before = None;
-                        state.tree.update(pages, &key, &mut |old| {
-                            before = old.map(<[u8]>::to_vec);
-                            value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()))
-                        })?;
-                        applied.bytes += state.versions.publish(&key, csn, before.as_deref());
+                    if inner.store.failpoints().is_on(Failpoint::VersionAfterChange) {
+                        applied.bytes += change_before_version(at, &state, &key, value.as_deref())?;
                         applied.changed.push((state.clone(), key));
                         continue;
                     }
@@ -445,12 +439,9 @@ fn apply(
     let _alone = inner.appliers[applier(key)].lock();
     let mut published = Err(absent());
     let mut longer = 0;
-    #[cfg(all(test, shuttle))]
-    let planted = inner.store.race() == Some(PlantedRace::VersionsInPatchOrder);
     state.tree.update_at(pages, key, place, &mut |there| {
         let Some(there) = there else { return Change::Keep };
-        #[cfg(all(test, shuttle))]
-        if planted {
+        if inner.store.failpoints().is_on(Failpoint::VersionsInApplyOrder) {
             let calls = calls.as_ref().expect("it is called once");
             published = state.versions.publish_in_apply_order(key, csn, there, calls);
             return published.as_ref().map_or(Change::Keep, |(value, _)| Change::Put(value.clone().into()));
@@ -466,6 +457,17 @@ fn apply(
         }
     })?;
     published.map(|(_, bytes)| (bytes, longer))
+}
+
+/// Changes a key and publishes its version in the wrong order: see [`Failpoint::VersionAfterChange`]. Returns what the
+/// version takes.
+fn change_before_version(at: &At<'_>, state: &TreeState, key: &[u8], value: Option<&[u8]>) -> Result<usize> {
+    let mut before = None;
+    state.tree.update(at.pages, key, &mut |old| {
+        before = old.map(<[u8]>::to_vec);
+        value.map_or(Change::Delete, |value| Change::Put(value.into()))
+    })?;
+    Ok(state.versions.publish(key, at.csn, before.as_deref()))
 }
 
 /// Returns the index of a key's mutex in `Inner::appliers`.

@@ -19,18 +19,19 @@ use std::{collections::BTreeMap, ops::Bound, time::Duration};
 
 use super::{
     Applied, Database, Direction, Execution, Isolation, KeyRange, Options, Placement, Records, Recovery,
-    Transaction, TreeOptions, TxnOptions, background, database, log, restore, verify_with,
+    Transaction, TreeOptions, TxnOptions, background, database, restore, verify_with,
 };
 use crate::{
     Csn, Error, Result, TreeId,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
+    failpoint::Failpoint,
     op::bytes,
     page::{FORMAT_VERSION, Page, PageSize},
     store::{
         Store,
-        logged::{self, LogShape, Strategy},
-        shadow::{Backup, FILE, PinnedRoot, PlantedBug},
+        logged::{LogShape, Strategy},
+        shadow::{Backup, FILE, PinnedRoot},
     },
     sync::Arc,
 };
@@ -89,20 +90,12 @@ impl State {
 #[derive(Clone, Copy)]
 struct How {
     recovery: Recovery,
-    shadow: Option<PlantedBug>,
-    logged: Option<logged::PlantedBug>,
-    commits: Option<log::PlantedBug>,
+    planted: Option<Failpoint>,
     execution: Execution,
 }
 
 /// Shadow paging as it should be.
-const SHADOW: How = How {
-    recovery: Recovery::Shadow,
-    shadow: None,
-    logged: None,
-    commits: None,
-    execution: Execution::Locked,
-};
+const SHADOW: How = How { recovery: Recovery::Shadow, planted: None, execution: Execution::Locked };
 /// A log of commits beside it.
 const VALUE_LOG: How = How { recovery: Recovery::CommitLog(Records::Values), ..SHADOW };
 
@@ -110,8 +103,8 @@ const VALUE_LOG: How = How { recovery: Recovery::CommitLog(Records::Values), ..S
 const COMMAND_LOG: How = How { recovery: Recovery::CommitLog(Records::Calls), ..SHADOW };
 
 impl How {
-    fn planted(bug: PlantedBug) -> How {
-        How { shadow: Some(bug), ..SHADOW }
+    fn planted(bug: Failpoint) -> How {
+        How { planted: Some(bug), ..SHADOW }
     }
 
     /// With procedures in partitions.
@@ -194,19 +187,17 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         replay_threads: 1,
         replay_bytes_max: [0, 4 << 10, 64 << 20][seed as usize % 3],
         seed: Some(7),
-        log_bug: how.commits,
         degraded: disk.lacks_parts(),
         ..Options::default()
     };
     let set = if disk.parts() == 0 { (&disk.open_exclusive()?).into() } else { disk.set() };
-    let db = Database::open_store(set, options, database::Access::Write, |store| match store {
-        Store::Shadow(_) => {
+    let db = Database::open_store(set, options, database::Access::Write, |store| {
+        store.failpoints().turn_on(how.planted);
+        if how.is_shadow() {
             let store = store.shadow_mut();
             store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
-            store.planted = how.shadow;
             store.write_in_order();
         }
-        Store::Logged(_) => store.logged_mut().plant(how.logged),
     })?;
     // What they do is done by the workload, at moments that the seed decides. Calls in partitions are answered by the
     // thread that makes commits durable, and waited for.
@@ -565,7 +556,7 @@ fn same(image: &SimDisk) -> SimDisk {
 /// Whether exactly those transactions are prepared that should be, hold their locks, and can be ended.
 fn check_prepared(image: &SimDisk, state: &State, csn: Csn, how: How) -> Result<(), String> {
     let db =
-        open(image, How { shadow: None, ..how }, 0).map_err(|error| format!("cannot be opened: {error}"))?;
+        open(image, How { planted: None, ..how }, 0).map_err(|error| format!("cannot be opened: {error}"))?;
     let gids: Vec<String> =
         db.prepared().map_err(|error| error.to_string())?.into_iter().map(|info| info.gid).collect();
     if !gids.iter().eq(state.prepared.keys()) {
@@ -730,10 +721,10 @@ fn every_crash_leaves_a_state_that_is_allowed_with_serial_execution() {
 
 #[test]
 fn bugs_planted_in_the_log_of_commits_are_caught() {
-    use log::PlantedBug::{GivenUpFirst, NotForced, ReplayedTwice, RootNotAwaited};
+    use Failpoint::{GivenUpFirst, RecordNotForced, ReplayedTwice, SuperblockNotAwaited};
     for how in [VALUE_LOG, COMMAND_LOG] {
-        for bug in [GivenUpFirst, ReplayedTwice, RootNotAwaited, NotForced] {
-            let how = How { commits: Some(bug), ..how };
+        for bug in [GivenUpFirst, ReplayedTwice, SuperblockNotAwaited, RecordNotForced] {
+            let how = How { planted: Some(bug), ..how };
             let wrong = (1..20).find_map(|seed| sweep(seed, SimDisk::new, how).err());
             println!("{bug:?}: {}", wrong.expect("the sweep catches it").lines().next().unwrap_or_default());
         }
@@ -748,7 +739,7 @@ fn every_crash_of_mirrored_disks_leaves_a_state_that_is_allowed() {
         sweep(seed, |seed| SimDisk::of_parts(seed, parts), SHADOW)
             .unwrap_or_else(|wrong| panic!("{parts} disks: {wrong}"));
     }
-    let caught = sweep(2, |seed| SimDisk::of_parts(seed, 2), How::planted(PlantedBug::SecondCopyUnwritten))
+    let caught = sweep(2, |seed| SimDisk::of_parts(seed, 2), How::planted(Failpoint::SecondCopyUnwritten))
         .expect_err("a planted bug is caught");
     println!("{}", caught.lines().next().unwrap_or_default());
 }
@@ -809,22 +800,21 @@ fn a_lost_disk_is_survived_without_a_stop() {
     for seed in 1..=seeds() {
         lose_disks(seed, SHADOW).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
-    let caught =
-        lose_disks(1, How::planted(PlantedBug::LossUnrecorded)).expect_err("a planted bug is caught");
+    let caught = lose_disks(1, How::planted(Failpoint::LossUnrecorded)).expect_err("a planted bug is caught");
     println!("{}", caught.lines().next().unwrap_or_default());
 }
 
 #[test]
 fn planted_bugs_are_caught() {
     for bug in [
-        PlantedBug::MissingSync,
-        PlantedBug::ListMissing,
-        PlantedBug::SyncNotWaitedFor,
-        PlantedBug::OverwriteInPlace,
-        PlantedBug::EntryRemovedFirst,
-        PlantedBug::MoveUnsynced,
-        PlantedBug::PublishedUnsynced,
-        PlantedBug::ExtentFreedShort,
+        Failpoint::BatchUnsynced,
+        Failpoint::ListMissing,
+        Failpoint::SyncNotWaitedFor,
+        Failpoint::OverwriteInPlace,
+        Failpoint::EntryRemovedFirst,
+        Failpoint::MoveUnsynced,
+        Failpoint::PublishedUnsynced,
+        Failpoint::ExtentFreedShort,
     ] {
         let caught = (1..10).find_map(|seed| sweep(seed, SimDisk::new, How::planted(bug)).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
@@ -845,7 +835,7 @@ fn backups_are_right_when_space_is_used_again() {
     for seed in 1..=seeds() {
         assert!(run(seed, SHADOW).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}")) > 5);
     }
-    let caught = (1..20).find_map(|seed| run(seed, How::planted(PlantedBug::PinsIgnored)).err());
+    let caught = (1..20).find_map(|seed| run(seed, How::planted(Failpoint::PinsIgnored)).err());
     println!("{}", caught.expect("it was not caught"));
 }
 
@@ -872,7 +862,7 @@ fn a_confirmed_root_is_older_than_early_writes() {
         }
     };
     run(SHADOW).unwrap();
-    println!("{}", run(How::planted(PlantedBug::ConfirmedOverEarlyWrites)).unwrap_err());
+    println!("{}", run(How::planted(Failpoint::ConfirmedOverEarlyFlush)).unwrap_err());
 }
 
 #[test]
@@ -890,5 +880,5 @@ fn a_checksum_that_is_not_checked_is_caught() {
         })
     };
     assert!(!wrong_values(SHADOW));
-    assert!(wrong_values(How::planted(PlantedBug::ChecksumUnchecked)));
+    assert!(wrong_values(How::planted(Failpoint::ChecksumUnchecked)));
 }

@@ -17,6 +17,8 @@ use super::{
 use crate::{
     Result, TreeId,
     access::{LeafView, Seek, Value},
+    failpoint::Failpoint,
+    sync::thread,
 };
 
 /// Under locks, a scan takes so many keys in its first step, and twice as many in each further one: a scan that ends
@@ -272,16 +274,13 @@ impl Cursor {
             // pending after it is in the tree, and one that leaves the tree before it is committed is hidden first.
             let hidden = state.hidden();
             let snapshot = txn.snapshot_of(ReadAt::Newest);
-            let pending = state.pending(part.range.as_bounds());
+            let failpoints = txn.inner().store.failpoints();
+            let mut pending = state.pending(part.range.as_bounds());
             let again = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
-            #[cfg(all(test, shuttle))]
-            let pending =
-                if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::PendingAfterTree) {
-                    crate::sync::thread::yield_now();
-                    state.pending(part.range.as_bounds())
-                } else {
-                    pending
-                };
+            if failpoints.is_on(Failpoint::PendingAfterTree) {
+                thread::yield_now();
+                pending = state.pending(part.range.as_bounds());
+            }
             let mut now = existing(&again, &part.range, pending)?;
             if self.direction == Direction::Backward {
                 now.reverse();
@@ -289,8 +288,7 @@ impl Cursor {
             let same = now == keys && state.hidden() == hidden;
             if same && Part::of(&again, unread, self.direction).covers(&part) {
                 self.lock_count = (self.lock_count * 2).min(LOCKED_AT_ONCE.1);
-                #[cfg(all(test, shuttle))]
-                if txn.inner().store.race() == Some(crate::store::shadow::PlantedRace::SeenBeforeLock) {
+                if txn.inner().store.failpoints().is_on(Failpoint::SeenBeforeLock) {
                     return self.take(&again, part, BTreeMap::new());
                 }
                 txn.newest();

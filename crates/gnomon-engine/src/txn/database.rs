@@ -131,9 +131,6 @@ pub struct Options {
     /// Where random numbers begin; none takes a seed that no other run has. The only ones are the identities of new
     /// databases.
     pub seed: Option<u64>,
-    /// The bug that is planted in the log of commits.
-    #[cfg(all(test, not(shuttle)))]
-    pub(crate) log_bug: Option<super::log::PlantedBug>,
 }
 
 impl Default for Options {
@@ -166,8 +163,6 @@ impl Default for Options {
             replay_threads: 0,
             replay_bytes_max: 64 << 20,
             seed: None,
-            #[cfg(all(test, not(shuttle)))]
-            log_bug: None,
         }
     }
 }

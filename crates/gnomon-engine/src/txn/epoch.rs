@@ -11,6 +11,7 @@
 use super::read::ReadAt;
 use crate::{
     Csn, PageId, Result,
+    failpoint::Failpoint,
     page::Page,
     store::{
         PageRead, Store,
@@ -80,16 +81,10 @@ impl Epochs {
             {
                 return read(&Pages::Pinned(&state), end);
             }
-            #[cfg(all(test, shuttle))]
-            if store.race() == Some(crate::store::shadow::PlantedRace::ReplacedUnseen) {
-                // Long enough for a commit.
-                use shuttle::rand::Rng;
-                let steps = shuttle::rand::thread_rng().gen_range(0..1000);
-                (0..steps).for_each(|_| crate::sync::thread::yield_now());
-                return read(&Pages::Store(store), NO_END);
-            }
+            store.failpoints().linger(Failpoint::ReplacedUnseen);
             let result = read(&Pages::Store(store), NO_END);
-            if self.count.load(Ordering::Acquire) == count {
+            let was_replaced = self.count.load(Ordering::Acquire) != count;
+            if !was_replaced || store.failpoints().is_on(Failpoint::ReplacedUnseen) {
                 return result;
             }
         }

@@ -33,11 +33,10 @@ use super::{
     versions::ChangedKey,
     writes::{Calls, Write, WriteSet, absent},
 };
-#[cfg(test)]
-use crate::store::logged::PlantedBug;
 use crate::{
     Csn, Error, Result, TreeId, TxnId,
     access::{Change, Tree},
+    failpoint::Failpoint,
     id::SubtxnId,
     lock::LockOwner,
     store::logged::{LoggedStore, Loser, Strategy, TreeAccess, TreeSubtxn, Undo},
@@ -275,10 +274,7 @@ fn compensate(
         steps.into_iter().try_for_each(|step| step.apply(inner, pages))
     })?;
     let undoes: Vec<SubtxnId> = done.iter().map(|done| done.subtxn).collect();
-    #[cfg(test)]
-    let unrecorded = logged.planted == Some(PlantedBug::CompensationUnrecorded);
-    #[cfg(not(test))]
-    let unrecorded = false;
+    let unrecorded = logged.failpoints.is_on(Failpoint::CompensationUnrecorded);
     let ended = logged.end_trees(subtxn, if unrecorded { Undo::Nothing } else { Undo::Compensates(&undoes) });
     page_locks.release_all();
     ended

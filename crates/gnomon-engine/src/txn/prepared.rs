@@ -38,17 +38,14 @@ use super::{
     tree::{Placement, Scanning, TreeRef, directory_damage},
     writes::{BoundCall, Calls, Write, WriteSet},
 };
-#[cfg(test)]
-use crate::store::shadow::PlantedBug;
-#[cfg(all(test, shuttle))]
-use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, KEY_BYTES_MAX, Result, TreeId, TxnId,
+    failpoint::Failpoint,
     lock::{LockName, LockOwner, Part},
     op,
     page::{PageCounts, PageSize},
     store::{
-        Store,
+        GroupCommit, Store,
         logged::LoggedStore,
         shadow::{Reservation, ShadowStore},
     },
@@ -436,13 +433,9 @@ impl PreparedTransaction {
         let parts = prepared.parts;
         let changed = prepared.writes.keys();
         let (csn, grown) = match (&inner.store, &mut prepared.kept) {
-            (Store::Shadow(_), Some(kept)) => {
+            (Store::Shadow(store), Some(kept)) => {
                 let pages_removed = kept.pages_removed;
-                #[cfg(test)]
-                if let Some(store) = inner.store.shadow()
-                    && store.planted == Some(PlantedBug::EntryRemovedFirst)
-                {
-                    use crate::store::GroupCommit as _;
+                if inner.store.failpoints().is_on(Failpoint::EntryRemovedFirst) {
                     let pages = store.begin(pages_removed)?;
                     inner.directory.remove_prepared(&pages, &gid, parts)?;
                     drop(pages);
@@ -465,8 +458,7 @@ impl PreparedTransaction {
                 inner.check_open()?;
                 let writes = if commit { std::mem::take(&mut prepared.writes) } else { WriteSet::default() };
                 apply_in_order(inner, pages, record, writes, |pages, _| {
-                    #[cfg(all(test, shuttle))]
-                    if inner.store.race() == Some(PlantedRace::LocksBeforePatch) {
+                    if inner.store.failpoints().is_on(Failpoint::LocksBeforeApply) {
                         prepared.locks.release_all();
                     }
                     inner.directory.remove_prepared(pages, &gid, parts)

@@ -12,7 +12,8 @@ use super::*;
 use crate::{
     Csn, Error, LogShape, Result, TreeId,
     disk::SimDisk,
-    store::{Store, shadow::PlantedRace},
+    failpoint::Failpoint,
+    store::Store,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -30,8 +31,8 @@ struct World {
     tree: TreeId,
 }
 
-fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
-    use PlantedRace::{CheckpointBehindBatch, RecordOutOfOrder};
+fn open(disk: &SimDisk, race: Option<Failpoint>) -> Database {
+    use Failpoint::{CheckpointBehindBatch, RecordOutOfOrder};
     let recovery = race.map(|race| match race {
         RecordOutOfOrder | CheckpointBehindBatch => Recovery::CommitLog(Records::Values),
         _ => Recovery::Shadow,
@@ -43,12 +44,12 @@ fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
 /// Segments that are filled with zeros in few steps.
 const LOGS: LogShape = LogShape { redo_files: 1, shared: true, segment_bytes: 64 << 10 };
 
-fn open_with(disk: &SimDisk, options: Options, race: Option<PlantedRace>) -> Database {
+fn open_with(disk: &SimDisk, options: Options, race: Option<Failpoint>) -> Database {
     Database::open_store(disk.into(), Options { logs: LOGS, ..options }, database::Access::Write, |store| {
         if let Store::Shadow(_) = store {
             let store = store.shadow_mut();
             store.dirty_bytes_max = 4096;
-            store.race = race;
+            store.failpoints.turn_on(race);
         }
     })
     .unwrap()
@@ -56,7 +57,7 @@ fn open_with(disk: &SimDisk, options: Options, race: Option<PlantedRace>) -> Dat
 
 impl World {
     /// A database with a tree of accounts. A value is a balance and how often it was changed.
-    fn new(race: Option<PlantedRace>) -> Arc<World> {
+    fn new(race: Option<Failpoint>) -> Arc<World> {
         let disk = SimDisk::new(1);
         let db = open(&disk, race);
         let mut txn = db.begin(TxnOptions::default()).unwrap();
@@ -165,7 +166,7 @@ fn decode(value: &[u8]) -> (i64, u64) {
 }
 
 /// Transfers beside readers of every kind.
-fn transfers(race: Option<PlantedRace>) {
+fn transfers(race: Option<Failpoint>) {
     let world = World::new(race);
     let done = Arc::new(AtomicUsize::new(0));
     let writers: Vec<_> = [Isolation::ReadCommitted, Isolation::Serializable]
@@ -225,7 +226,7 @@ fn shuttle_transfers_keep_the_sum_for_every_reader() {
 }
 
 /// Writers of an account each, which commit beside each other, and readers whose statement sees the same twice.
-fn independent_changes(race: Option<PlantedRace>) {
+fn independent_changes(race: Option<Failpoint>) {
     const CHANGES: u64 = 2;
     let world = World::new(race);
     let writers = (0..ACCOUNTS).map(|account| {
@@ -263,7 +264,7 @@ fn shuttle_independent_changes_leave_statements_their_snapshot() {
 
 /// Inserts beside serializable scans. What a scan sees stays so until it commits, and is what there is at its place in
 /// the order of commits.
-fn inserts_and_scans(race: Option<PlantedRace>) {
+fn inserts_and_scans(race: Option<Failpoint>) {
     let world = World::new(race);
     let inserted = Arc::new(Mutex::new(Vec::new()));
     let inserters: Vec<_> = (0..2_u8)
@@ -408,7 +409,7 @@ fn shuttle_a_failing_disk_wakes_every_session() {
 }
 
 /// What is read behind a lock is durable when the reader's commit returns.
-fn locked_reads(race: Option<PlantedRace>) {
+fn locked_reads(race: Option<Failpoint>) {
     let world = World::new(race);
     let writers: Vec<_> = (0..2_u8)
         .map(|account| {
@@ -451,7 +452,7 @@ fn shuttle_what_was_read_behind_a_lock_is_durable_when_told() {
 
 /// A prepared transfer is committed and rolled back at once, beside transfers and scans: one of the two wins, and
 /// nobody sees half of it.
-fn prepared_transfers(race: Option<PlantedRace>) {
+fn prepared_transfers(race: Option<Failpoint>) {
     let world = World::new(race);
     world.prepare_transfer("one");
     let enders: Vec<_> = [true, false]
@@ -524,11 +525,11 @@ fn shuttle_a_prepared_transaction_ends_once_and_as_a_whole() {
 
 #[test]
 fn shuttle_finds_locks_of_a_prepared_transaction_released_before_its_application() {
-    catch(PlantedRace::LocksBeforePatch, prepared_transfers);
+    catch(Failpoint::LocksBeforeApply, prepared_transfers);
 }
 
 /// Some seed finds the race, and finds it each time.
-fn catch(race: PlantedRace, scenario: fn(Option<PlantedRace>)) {
+fn catch(race: Failpoint, scenario: fn(Option<Failpoint>)) {
     let run = Arc::new(move || scenario(Some(race)));
     let (seed, _) = find_failing_seed(0..SEEDS, run.clone()).expect("it is found");
     println!("{race:?} is found by seed {seed}");
@@ -539,36 +540,36 @@ fn catch(race: PlantedRace, scenario: fn(Option<PlantedRace>)) {
 
 #[test]
 fn shuttle_finds_a_version_published_late_and_repeats_it() {
-    catch(PlantedRace::VersionAfterChange, transfers);
+    catch(Failpoint::VersionAfterChange, transfers);
 }
 
 #[test]
 fn shuttle_finds_locks_released_before_the_application_and_repeats_it() {
-    catch(PlantedRace::LocksBeforePatch, transfers);
+    catch(Failpoint::LocksBeforeApply, transfers);
 }
 
 #[test]
 fn shuttle_finds_a_watermark_out_of_order_and_repeats_it() {
-    catch(PlantedRace::WatermarkOutOfOrder, independent_changes);
+    catch(Failpoint::WatermarkOutOfOrder, independent_changes);
 }
 
 #[test]
 fn shuttle_finds_pending_keys_read_after_the_tree_and_repeats_it() {
-    catch(PlantedRace::PendingAfterTree, inserts_and_scans);
+    catch(Failpoint::PendingAfterTree, inserts_and_scans);
 }
 
 #[test]
 fn shuttle_finds_a_scan_that_is_not_counted_and_repeats_it() {
-    catch(PlantedRace::ScanNotCounted, inserts_and_scans);
+    catch(Failpoint::ScanNotCounted, inserts_and_scans);
 }
 
 #[test]
 fn shuttle_finds_a_commit_seen_behind_a_lock_and_not_noted_and_repeats_it() {
-    catch(PlantedRace::SeenBeforeLock, locked_reads);
+    catch(Failpoint::SeenBeforeLock, locked_reads);
 }
 
 /// A database whose transactions are all large.
-fn large_world(race: Option<PlantedRace>) -> Arc<World> {
+fn large_world(race: Option<Failpoint>) -> Arc<World> {
     let mut world = Arc::into_inner(World::new(race)).unwrap();
     world.db.close().unwrap();
     drop(world.db);
@@ -578,7 +579,7 @@ fn large_world(race: Option<PlantedRace>) -> Arc<World> {
 }
 
 /// Transfers on private pages, beside readers whose snapshots are older and younger.
-fn large_transfers(race: Option<PlantedRace>) {
+fn large_transfers(race: Option<Failpoint>) {
     let world = large_world(race);
     let done = Arc::new(AtomicUsize::new(0));
     let writers: Vec<_> = (0..2)
@@ -627,12 +628,12 @@ fn shuttle_readers_of_all_times_see_whole_large_transactions() {
 
 #[test]
 fn shuttle_finds_pages_that_were_replaced_under_their_reader_and_repeats_it() {
-    catch(PlantedRace::ReplacedUnseen, large_transfers);
+    catch(Failpoint::ReplacedUnseen, large_transfers);
 }
 
 /// Additions to two numbers, none of which waits for another, beside readers at snapshots. Whatever the order in which
 /// they are applied, every snapshot has what the commits before it make, and so has what a crash leaves.
-fn additions(race: Option<PlantedRace>) {
+fn additions(race: Option<Failpoint>) {
     let world = World::new(race);
     let keys = [&b"a"[..], b"b"];
     let mut txn = world.begin(Isolation::ReadCommitted);
@@ -686,7 +687,7 @@ fn shuttle_additions_are_in_the_order_of_commits_for_every_reader() {
 
 #[test]
 fn shuttle_finds_versions_in_the_order_of_application() {
-    catch(PlantedRace::VersionsInPatchOrder, additions);
+    catch(Failpoint::VersionsInApplyOrder, additions);
 }
 
 /// A commit of other keys, which may hold up what snapshots include.
@@ -735,7 +736,7 @@ fn shuttle_what_was_taken_was_there() {
 
 /// Somebody writes an account behind another's transfer and sums all of them, while a commit elsewhere holds up what
 /// snapshots include.
-fn sums_after_writes(race: Option<PlantedRace>) {
+fn sums_after_writes(race: Option<Failpoint>) {
     let world = World::new(race);
     let elsewhere = commit_elsewhere(&world);
     let mover = thread::spawn({
@@ -761,12 +762,12 @@ fn shuttle_who_has_written_sees_whole_transfers() {
 
 #[test]
 fn shuttle_finds_a_snapshot_behind_own_writes_and_repeats_it() {
-    catch(PlantedRace::SnapshotBehindOwnWrites, sums_after_writes);
+    catch(Failpoint::SnapshotBehindOwnWrites, sums_after_writes);
 }
 
 /// Transfers beside checkpoints, where there is a log of commits: a crash at the end leaves those that were
 /// acknowledged.
-fn checkpoints(race: Option<PlantedRace>) {
+fn checkpoints(race: Option<Failpoint>) {
     let world = World::new(race);
     let done = Arc::new(AtomicUsize::new(0));
     let writers = (0..2).map(|_| {
@@ -804,10 +805,10 @@ fn shuttle_checkpoints_lose_no_commit() {
 
 #[test]
 fn shuttle_finds_records_out_of_order_and_repeats_it() {
-    catch(PlantedRace::RecordOutOfOrder, additions);
+    catch(Failpoint::RecordOutOfOrder, additions);
 }
 
 #[test]
 fn shuttle_finds_a_checkpoint_that_gives_up_too_much_and_repeats_it() {
-    catch(PlantedRace::CheckpointBehindBatch, checkpoints);
+    catch(Failpoint::CheckpointBehindBatch, checkpoints);
 }

@@ -41,6 +41,7 @@ use super::{
 use crate::{
     Csn, Error, Result, TreeId,
     env::processors,
+    failpoint::Failpoint,
     lock::{Interrupt, InterruptReason, LockName, LockOwner, Mode, WaitOptions, key_mode, tree_mode},
     sync::{
         Arc, Condvar, Mutex, Weak,
@@ -328,8 +329,7 @@ fn run(queue: &Queue, handle: &Weak<Handle>) {
         let executors = handle.executors.as_ref().expect("this is one of their threads");
         let locked = executors.lock(&mut locks, &of_batch, &waits);
         runs += 1;
-        #[cfg(all(test, shuttle))]
-        if inner.store.race() == Some(crate::store::shadow::PlantedRace::PartitionsNotLocked) {
+        if inner.store.failpoints().is_on(Failpoint::PartitionsNotLocked) {
             locks.release_all();
         }
         if matches!(locked, Err(Error::Deadlock)) && runs < RUNS_MAX {

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     Csn, Error, Interrupt, Result, TreeId, TxnId, VALUE_BYTES_MAX,
     access::{self, Place, Search},
+    failpoint::Failpoint,
     lock::{LockName, LockOwner, Mode, WaitOptions, gap_mode, key_mode, tree_mode},
     page::PageSize,
     sync::Arc,
@@ -331,11 +332,9 @@ impl Transaction {
         self.see_at_least(self.freshen()?);
         // A session that holds a ticket, or has read or written behind a lock, may be ahead of the application of
         // another transaction: the snapshot must have all that it knows already.
-        let seen = self.seen;
-        #[cfg(all(test, shuttle))]
-        let seen = match inner.store.race() {
-            Some(crate::store::shadow::PlantedRace::SnapshotBehindOwnWrites) => Csn(0),
-            _ => seen,
+        let seen = match inner.store.failpoints().is_on(Failpoint::SnapshotBehindOwnWrites) {
+            true => Csn(0),
+            false => self.seen,
         };
         let after = self.options.after.max(seen).min(inner.store.last_csn());
         inner.timeline.wait_for(after, || inner.store.check())?;
@@ -714,8 +713,7 @@ impl Transaction {
 
     /// Tells inserts that gaps of a tree may be locked.
     fn count_scan(&mut self, state: &TreeRef) {
-        #[cfg(all(test, shuttle))]
-        if self.inner().store.race() == Some(crate::store::shadow::PlantedRace::ScanNotCounted) {
+        if self.inner().store.failpoints().is_on(Failpoint::ScanNotCounted) {
             return;
         }
         if !self.scanning.iter().any(|scanning| scanning.is_of(state)) {

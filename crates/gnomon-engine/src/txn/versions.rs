@@ -249,8 +249,7 @@ impl Versions {
         }
     }
 
-    /// Takes a commit for the last one of its key.
-    #[cfg(all(test, shuttle))]
+    /// Takes a commit for the last one of its key: see [`Failpoint::VersionsInApplyOrder`].
     pub fn publish_in_apply_order(
         &self,
         key: &[u8],
@@ -497,8 +496,7 @@ impl Timeline {
         self.advanced.notify_all();
     }
 
-    /// Passes commits that are not applied.
-    #[cfg(all(test, shuttle))]
+    /// Passes commits that are not applied: see [`Failpoint::WatermarkOutOfOrder`].
     pub fn jump(&self, csn: Csn) {
         self.watermark.fetch_max(csn.0, Ordering::AcqRel);
     }

@@ -38,6 +38,7 @@ mod tests;
 use crate::{
     Error, Result,
     disk::{Disk, SECTOR_BYTES},
+    failpoint::{Failpoint, Failpoints},
     id::Lsn,
     sync::{Arc, Condvar, Mutex},
 };
@@ -60,6 +61,8 @@ pub(crate) struct LogOptions {
     pub epoch: u32,
     /// The log is known to reach so far: one that ends before is damaged.
     pub reaches: Lsn,
+    /// Faults that tests ask for.
+    pub failpoints: Failpoints,
 }
 
 /// A record that is found when a log is opened.
@@ -83,27 +86,6 @@ pub(crate) struct LogCounts {
     pub bytes: u64,
 }
 
-/// Bugs that tests plant, to see that they notice them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlantedBug {
-    /// A force returns before the sync.
-    SyncMissing,
-    /// The epoch of blocks is not looked at.
-    EpochUnchecked,
-    /// A segment that is used again keeps its old header.
-    OldHeaderKept,
-    /// The epoch in the headers of segments is not looked at.
-    EntryOfAnyRun,
-    /// The last block is not written again when the log is opened.
-    LastBlockTrusted,
-    /// No thread is woken to write the next block.
-    LeaderNotWoken,
-    /// A damaged block is taken for the end of the log, whatever is behind it.
-    DamageUnseen,
-    /// A block counts of which only a part was written.
-    TornTailAccepted,
-}
-
 /// A log. See the [module](self).
 pub(crate) struct Log {
     segments: Segments,
@@ -114,7 +96,7 @@ pub(crate) struct Log {
     written: [Condvar; 2],
     /// The block that was read last: an undo of a transaction reads a block's records in turn.
     last_read: Mutex<Option<Arc<Block>>>,
-    planted: Option<PlantedBug>,
+    failpoints: Failpoints,
 }
 
 struct State {
@@ -159,7 +141,7 @@ pub(crate) fn newest_run(disk: &Arc<dyn Disk>, name: &str, database: u64) -> Res
 impl Log {
     /// Makes a log, durably, in place of what is left of one of that name.
     pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Log> {
-        Ok(Log::new(Segments::create(disk, how.clone())?, how, 0, 0, None))
+        Ok(Log::new(Segments::create(disk, how.clone())?, how, 0, 0))
     }
 
     /// Opens a log, which is durable from `tail` to its end when this returns. Visits every record from `tail` on in
@@ -171,17 +153,8 @@ impl Log {
         tail: Lsn,
         visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> Result<Log> {
-        Log::open_planted(disk, how, tail, visit, None)
-    }
-
-    fn open_planted(
-        disk: &Arc<dyn Disk>,
-        how: LogOptions,
-        tail: Lsn,
-        visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
-        planted: Option<PlantedBug>,
-    ) -> Result<Log> {
-        let segments = Segments::open(disk, how.clone(), planted)?;
+        let failpoints = how.failpoints.clone();
+        let segments = Segments::open(disk, how.clone())?;
         let upto = Lsn(segments.upto());
         let mut visit_all = |block: &Block| {
             block.records().try_for_each(|(at, payload)| match Lsn(block.header.start + at as u64) {
@@ -200,7 +173,7 @@ impl Log {
         let mut last: Option<Block> = None;
         while let Some(block) = segments.read(end)? {
             let epoch = block.header.epoch;
-            if epoch < newest && planted != Some(PlantedBug::EpochUnchecked) {
+            if epoch < newest && !failpoints.is_on(Failpoint::EpochUnchecked) {
                 break;
             }
             if epoch >= how.epoch {
@@ -220,8 +193,9 @@ impl Log {
         if end < reaches.0 {
             return Err(lost(end));
         }
-        // Whose planted bug is in blocks of older epochs is to come to them.
-        let looks = planted != Some(PlantedBug::DamageUnseen) && planted != Some(PlantedBug::EpochUnchecked);
+        // A test of blocks of older epochs must come to them.
+        let looks =
+            !failpoints.is_on(Failpoint::DamageUnseen) && !failpoints.is_on(Failpoint::EpochUnchecked);
         if looks && let Some(behind) = segments.block_behind(end, newest)? {
             let detail =
                 format!("position {end} of the log is damaged: a whole block is behind it, at {behind}");
@@ -231,7 +205,7 @@ impl Log {
             segments.check_left(end)?;
         }
         if let Some(block) = last {
-            if planted == Some(PlantedBug::LastBlockTrusted) {
+            if failpoints.is_on(Failpoint::LastBlockTrusted) {
                 segments.found(block.header.start);
             } else {
                 segments.write(&block)?;
@@ -239,10 +213,10 @@ impl Log {
             visit_all(&block)?;
         }
         segments.settle(tail.0, end)?;
-        Ok(Log::new(segments, how, tail.0, end, planted))
+        Ok(Log::new(segments, how, tail.0, end))
     }
 
-    fn new(segments: Segments, how: LogOptions, tail: u64, end: u64, planted: Option<PlantedBug>) -> Log {
+    fn new(segments: Segments, how: LogOptions, tail: u64, end: u64) -> Log {
         Log {
             segments,
             database: how.database,
@@ -261,7 +235,7 @@ impl Log {
             }),
             written: [Condvar::new(), Condvar::new()],
             last_read: Mutex::new(None),
-            planted,
+            failpoints: how.failpoints,
         }
     }
 
@@ -360,7 +334,7 @@ impl Log {
         // The next leader first: its block can begin while the others wake up.
         if failed {
             next.notify_all();
-        } else if self.planted != Some(PlantedBug::LeaderNotWoken) {
+        } else if !self.failpoints.is_on(Failpoint::LeaderNotWoken) {
             next.notify_one();
         }
         this.notify_all();

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::*;
 use crate::{
     disk::SimDisk,
+    failpoint::{Failpoint, Failpoints},
     sync::{check_random, find_failing_seed, run_seed, thread},
 };
 
@@ -15,23 +16,32 @@ const THREADS: u8 = 3;
 const EACH: u8 = 3;
 
 fn how(epoch: u32) -> LogOptions {
-    LogOptions { name: "wal".into(), database: 7, segment_bytes: 4096, epoch, reaches: Lsn(0) }
+    LogOptions {
+        name: "wal".into(),
+        database: 7,
+        segment_bytes: 4096,
+        epoch,
+        reaches: Lsn(0),
+        failpoints: Failpoints::default(),
+    }
 }
 
 /// Opens the log on a disk; the positions of its records.
-fn open(disk: &SimDisk, epoch: u32, tail: Lsn, planted: Option<PlantedBug>) -> (Log, Vec<Lsn>) {
+fn open(disk: &SimDisk, epoch: u32, tail: Lsn, planted: Option<Failpoint>) -> (Log, Vec<Lsn>) {
     let mut found = Vec::new();
     let mut visit = |record: Record<'_>| {
         found.push(record.lsn);
         Ok(())
     };
     let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
-    let log = Log::open_planted(&disk, how(epoch), tail, &mut visit, planted).unwrap();
+    let how = how(epoch);
+    how.failpoints.turn_on(planted);
+    let log = Log::open(&disk, how, tail, &mut visit).unwrap();
     (log, found)
 }
 
 /// Some threads at once; with `failing`, a write or a sync fails at some time.
-fn random_forces(failing: bool, planted: Option<PlantedBug>) {
+fn random_forces(failing: bool, planted: Option<Failpoint>) {
     let disk = SimDisk::new(1);
     drop(Log::create(&(Arc::new(disk.clone()) as Arc<dyn Disk>), how(1)).unwrap());
     let log = Arc::new(open(&disk, 2, Lsn(0), planted).0);
@@ -89,7 +99,7 @@ fn shuttle_a_failure_reaches_everybody_who_waits() {
 }
 
 /// Some seed finds the bug, and finds it each time.
-fn catch(bug: PlantedBug) {
+fn catch(bug: Failpoint) {
     let run = Arc::new(move || random_forces(false, Some(bug)));
     let (seed, _) = find_failing_seed(0..SEEDS, run.clone()).expect("it is found");
     println!("it is found by seed {seed}");
@@ -100,10 +110,10 @@ fn catch(bug: PlantedBug) {
 
 #[test]
 fn shuttle_finds_a_force_that_returns_before_the_sync_and_repeats_it() {
-    catch(PlantedBug::SyncMissing);
+    catch(Failpoint::ForceUnsynced);
 }
 
 #[test]
 fn shuttle_finds_a_next_leader_that_nobody_wakes_and_repeats_it() {
-    catch(PlantedBug::LeaderNotWoken);
+    catch(Failpoint::LeaderNotWoken);
 }

@@ -31,12 +31,13 @@
 //! crash while a file is made can leave a spare one that is not filled. It is used all the same.)
 
 use super::{
-    LogOptions, PlantedBug,
+    LogOptions,
     block::{Block, Header, field},
 };
 use crate::{
     Error, Result,
     disk::{Disk, File, SECTOR_BYTES},
+    failpoint::{Failpoint, Failpoints},
     sync::{Arc, Mutex},
 };
 use std::{
@@ -65,7 +66,7 @@ pub(super) struct Segments {
     /// Held by the thread that makes or removes files.
     changing: Mutex<()>,
     state: Mutex<State>,
-    planted: Option<PlantedBug>,
+    failpoints: Failpoints,
 }
 
 #[derive(Default)]
@@ -144,15 +145,16 @@ pub(super) fn newest_run(disk: &Arc<dyn Disk>, name: &str, database: u64) -> Res
         segment_bytes,
         epoch: 0,
         reaches: crate::id::Lsn(0),
+        failpoints: Failpoints::default(),
     };
     let mut newest = None;
-    for slot in Segments::new(disk, how(PAGE_BYTES), None).slots()? {
+    for slot in Segments::new(disk, how(PAGE_BYTES)).slots()? {
         let file = disk.open(&format!("{name}.{slot}"), false)?;
         let bytes = file.len()?;
         if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) {
             continue;
         }
-        Segments::new(disk, how(bytes), None).scan::<()>(&*file, SECTOR, &mut |header| {
+        Segments::new(disk, how(bytes)).scan::<()>(&*file, SECTOR, &mut |header| {
             newest = newest.max(Some(header.epoch));
             Ok(ControlFlow::Continue(()))
         })?;
@@ -161,7 +163,7 @@ pub(super) fn newest_run(disk: &Arc<dyn Disk>, name: &str, database: u64) -> Res
 }
 
 impl Segments {
-    fn new(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Segments {
+    fn new(disk: &Arc<dyn Disk>, how: LogOptions) -> Segments {
         let fits = how.segment_bytes > 0 && how.segment_bytes.is_multiple_of(PAGE_BYTES);
         assert!(fits, "segments of {} bytes", how.segment_bytes);
         Segments {
@@ -171,14 +173,14 @@ impl Segments {
             file_bytes: how.segment_bytes,
             changing: Mutex::default(),
             state: Mutex::default(),
-            planted,
+            failpoints: how.failpoints,
         }
     }
 
     /// Makes a new log's first segment. Removes the files that are left of a log of that name.
     pub fn create(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Segments> {
         let epoch = how.epoch;
-        let segments = Segments::new(disk, how, None);
+        let segments = Segments::new(disk, how);
         for slot in segments.slots()? {
             disk.remove(&segments.file_name(slot))?;
         }
@@ -195,8 +197,8 @@ impl Segments {
     }
 
     /// The segments of a log, as their headers tell. Nothing is changed.
-    pub fn open(disk: &Arc<dyn Disk>, how: LogOptions, planted: Option<PlantedBug>) -> Result<Segments> {
-        let segments = Segments::new(disk, how, planted);
+    pub fn open(disk: &Arc<dyn Disk>, how: LogOptions) -> Result<Segments> {
+        let segments = Segments::new(disk, how);
         let mut state = segments.state.lock();
         for slot in segments.slots()? {
             let file = disk.open(&segments.file_name(slot), false)?;
@@ -319,7 +321,7 @@ impl Segments {
         let mut written = bytes.len() as u64;
         let pieces = self.live_pieces(header.start, bytes.len(), header.epoch).expect("entered");
         if let [Piece { file, offset, entry: None, .. }] = &pieces[..]
-            && !self.has_planted(PlantedBug::SyncMissing)
+            && !self.failpoints.is_on(Failpoint::ForceUnsynced)
         {
             file.write_durably_at(*offset, bytes)?;
             self.state.lock().blocks.push_back(header.start);
@@ -334,7 +336,7 @@ impl Segments {
             }
             piece.file.write_at(piece.offset, &bytes[piece.part.clone()])?;
         }
-        if !self.has_planted(PlantedBug::SyncMissing) {
+        if !self.failpoints.is_on(Failpoint::ForceUnsynced) {
             pieces.iter().try_for_each(|piece| piece.file.sync())?;
         }
         let mut state = self.state.lock();
@@ -364,7 +366,7 @@ impl Segments {
         let state = self.state.lock();
         let told = |piece: &Piece| state.live.get(&piece.number).and_then(|segment| segment.entry);
         let fits = |piece: &Piece| match (piece.entry, told(piece)) {
-            (Some(entry), Some(told)) if self.has_planted(PlantedBug::EntryOfAnyRun) => {
+            (Some(entry), Some(told)) if self.failpoints.is_on(Failpoint::EntryOfAnyRun) => {
                 entry.first == told.first
             }
             (Some(entry), told) => told == Some(entry),
@@ -386,7 +388,7 @@ impl Segments {
                 read => read?,
             }
         }
-        let is_trusted = self.has_planted(PlantedBug::TornTailAccepted);
+        let is_trusted = self.failpoints.is_on(Failpoint::TornTailAccepted);
         Ok(Some(Block { header, bytes }).filter(|block| is_trusted || block.is_whole()))
     }
 
@@ -682,13 +684,9 @@ impl Segments {
         damage(self.file_name(slot), offset / PAGE_BYTES, &detail)
     }
 
-    fn has_planted(&self, bug: PlantedBug) -> bool {
-        self.planted == Some(bug)
-    }
-
     fn keeps_header(&self, piece: &Piece) -> bool {
         let mut old = [0; SECTOR_BYTES];
-        self.has_planted(PlantedBug::OldHeaderKept)
+        self.failpoints.is_on(Failpoint::OldHeaderKept)
             && piece.file.read_at(0, &mut old).is_ok()
             && old[4..8] == MAGIC
             && old[24..32] != piece.number.to_le_bytes()

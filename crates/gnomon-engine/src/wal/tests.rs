@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     disk::{MemDisk, SimDisk},
     env::Rng,
+    failpoint::{Failpoint, Failpoints},
     sync::thread,
 };
 use std::collections::BTreeSet;
@@ -12,7 +13,14 @@ const SEGMENT_BYTES: u64 = 4096;
 const CAPACITY: u64 = SEGMENT_BYTES - SECTOR_BYTES as u64;
 
 fn how(epoch: u32) -> LogOptions {
-    LogOptions { name: "wal".into(), database: 7, segment_bytes: SEGMENT_BYTES, epoch, reaches: Lsn(0) }
+    LogOptions {
+        name: "wal".into(),
+        database: 7,
+        segment_bytes: SEGMENT_BYTES,
+        epoch,
+        reaches: Lsn(0),
+        failpoints: Failpoints::default(),
+    }
 }
 
 fn create(disk: &SimDisk) -> Result<Log> {
@@ -22,7 +30,7 @@ fn create(disk: &SimDisk) -> Result<Log> {
 type Found = Vec<(Lsn, Vec<u8>)>;
 
 /// Opens a log, and what it shows.
-fn open(disk: &SimDisk, epoch: u32, tail: Lsn, planted: Option<PlantedBug>) -> Result<(Log, Found)> {
+fn open(disk: &SimDisk, epoch: u32, tail: Lsn, planted: Option<Failpoint>) -> Result<(Log, Found)> {
     let disk = Arc::new(disk.clone()) as Arc<dyn Disk>;
     let mut found = Found::new();
     let mut visit = |record: Record<'_>| {
@@ -30,7 +38,9 @@ fn open(disk: &SimDisk, epoch: u32, tail: Lsn, planted: Option<PlantedBug>) -> R
         found.push((record.lsn, record.payload.to_vec()));
         Ok(())
     };
-    let log = Log::open_planted(&disk, how(epoch), tail, &mut visit, planted)?;
+    let how = how(epoch);
+    how.failpoints.turn_on(planted);
+    let log = Log::open(&disk, how, tail, &mut visit)?;
     Ok((log, found))
 }
 
@@ -81,7 +91,7 @@ impl Model {
     }
 
     /// Opens the log in the next run and compares it with what must be in it.
-    fn reopen(&mut self, disk: &SimDisk, planted: Option<PlantedBug>) -> Result<Log, String> {
+    fn reopen(&mut self, disk: &SimDisk, planted: Option<Failpoint>) -> Result<Log, String> {
         self.epoch += 1;
         let (log, found) = open(disk, self.epoch, self.tail, planted).map_err(|error| error.to_string())?;
         if !self.records.starts_with(&found) {
@@ -138,7 +148,7 @@ impl Model {
 }
 
 /// Makes a log and works with it; none if it was not made.
-fn first_run(disk: &SimDisk, seed: u64, planted: Option<PlantedBug>) -> Option<Model> {
+fn first_run(disk: &SimDisk, seed: u64, planted: Option<Failpoint>) -> Option<Model> {
     drop(create(disk).ok()?);
     let mut model = Model::new();
     if let Ok(log) = model.reopen(disk, planted) {
@@ -148,7 +158,7 @@ fn first_run(disk: &SimDisk, seed: u64, planted: Option<PlantedBug>) -> Option<M
 }
 
 /// Crashes at every event; goes on with what is left, and crashes again.
-fn sweep(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
+fn sweep(seed: u64, planted: Option<Failpoint>) -> Result<(), String> {
     let whole = SimDisk::new(seed);
     first_run(&whole, seed, None).unwrap();
     for event in 0..=whole.events() {
@@ -190,14 +200,14 @@ fn a_crash_at_any_event_leaves_a_prefix_with_all_that_was_forced() {
 
 #[test]
 fn the_sweep_finds_planted_bugs() {
-    for bug in [PlantedBug::SyncMissing, PlantedBug::OldHeaderKept, PlantedBug::TornTailAccepted] {
+    for bug in [Failpoint::ForceUnsynced, Failpoint::OldHeaderKept, Failpoint::TornTailAccepted] {
         let caught = (0..4).find_map(|seed| sweep(seed, Some(bug)).err());
         println!("{bug:?}: {}", caught.unwrap_or_else(|| panic!("{bug:?} is not found")));
     }
 }
 
 /// Fails one event after the other.
-fn failures(seed: u64, planted: Option<PlantedBug>) -> Result<(), String> {
+fn failures(seed: u64, planted: Option<Failpoint>) -> Result<(), String> {
     let whole = SimDisk::new(seed);
     first_run(&whole, seed, None).unwrap();
     for event in 0..whole.events() {
@@ -235,7 +245,7 @@ fn a_failed_call_breaks_the_log_and_nothing_else() {
 
 #[test]
 fn failures_find_a_last_block_that_is_trusted() {
-    let caught = (0..4).find_map(|seed| failures(seed, Some(PlantedBug::LastBlockTrusted)).err());
+    let caught = (0..4).find_map(|seed| failures(seed, Some(Failpoint::LastBlockTrusted)).err());
     println!("{}", caught.expect("it is found"));
 }
 
@@ -415,9 +425,9 @@ fn files_that_were_cut_are_reported() {
 
 /// Damages each block in turn, writes another of the same size in its place, and looks whether those after it are taken
 /// for a part of the log again.
-fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
+fn stale_blocks(planted: Option<Failpoint>) -> Result<(), String> {
     // The damage would be reported, and no log would have older blocks behind newer ones.
-    let planted = planted.or(Some(PlantedBug::DamageUnseen));
+    let planted = planted.or(Some(Failpoint::DamageUnseen));
     let disk = SimDisk::new(1);
     let log = create(&disk).unwrap();
     let mut model = Model::new();
@@ -446,7 +456,7 @@ fn stale_blocks(planted: Option<PlantedBug>) -> Result<(), String> {
 }
 
 /// Damages a block with others behind it.
-fn damage_in_the_middle(planted: Option<PlantedBug>) -> Result<(), String> {
+fn damage_in_the_middle(planted: Option<Failpoint>) -> Result<(), String> {
     let disk = SimDisk::new(1);
     let (log, mut model, blocks) = small_log(&disk);
     drop(log);
@@ -461,19 +471,19 @@ fn damage_in_the_middle(planted: Option<PlantedBug>) -> Result<(), String> {
 #[test]
 fn damage_in_the_middle_is_reported() {
     damage_in_the_middle(None).unwrap();
-    let wrong = damage_in_the_middle(Some(PlantedBug::DamageUnseen));
+    let wrong = damage_in_the_middle(Some(Failpoint::DamageUnseen));
     println!("{}", wrong.expect_err("a planted bug is caught"));
 }
 
 #[test]
 fn blocks_of_an_older_run_behind_newer_ones_are_not_read() {
     stale_blocks(None).unwrap();
-    println!("{}", stale_blocks(Some(PlantedBug::EpochUnchecked)).expect_err("a planted bug is caught"));
+    println!("{}", stale_blocks(Some(Failpoint::EpochUnchecked)).expect_err("a planted bug is caught"));
 }
 
 /// A crash leaves a block at the begin of a segment whole, but not the segment's header; a later run writes one, and
 /// crashes before its own block is there.
-fn revival(planted: Option<PlantedBug>) -> Result<(), String> {
+fn revival(planted: Option<Failpoint>) -> Result<(), String> {
     let disk = SimDisk::new(1);
     let log = create(&disk).unwrap();
     let mut model = Model::new();
@@ -506,7 +516,7 @@ fn revival(planted: Option<PlantedBug>) -> Result<(), String> {
 #[test]
 fn a_block_without_its_header_does_not_come_to_life() {
     revival(None).unwrap();
-    println!("{}", revival(Some(PlantedBug::EntryOfAnyRun)).expect_err("a planted bug is caught"));
+    println!("{}", revival(Some(Failpoint::EntryOfAnyRun)).expect_err("a planted bug is caught"));
 }
 
 #[test]

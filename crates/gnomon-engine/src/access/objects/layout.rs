@@ -37,11 +37,10 @@
 
 use std::ops::Range;
 
-#[cfg(test)]
-use super::tests::{PlantedBug, planted};
 use super::{ObjectShape, Reference};
 use crate::{
     Error, PageId, Result,
+    failpoint::{Failpoint, Failpoints},
     page::{Page, PageKind, PageSize},
 };
 
@@ -241,8 +240,7 @@ impl<'a> Directory<'a> {
 
     /// Refuses more entries than there is room for.
     pub(super) fn make_room(self, more: usize) -> Result<()> {
-        #[cfg(test)]
-        if planted(PlantedBug::RoomUnchecked) {
+        if Failpoints::of_thread().is_on(Failpoint::RoomUnchecked) {
             return Ok(());
         }
         if more <= self.room { Ok(()) } else { Err(Error::ObjectFull) }
@@ -316,8 +314,7 @@ impl<'a> Cells<'a> {
             return Err(Flaw::Size);
         }
         let owner = get_u64(body, 0);
-        #[cfg(test)]
-        let owner = if planted(PlantedBug::OwnerUnchecked) { object.0 } else { owner };
+        let owner = if Failpoints::of_thread().is_on(Failpoint::OwnerUnchecked) { object.0 } else { owner };
         if owner != object.0 {
             return Err(Flaw::Owner);
         }

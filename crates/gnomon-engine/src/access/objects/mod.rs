@@ -48,6 +48,7 @@ use std::fmt;
 
 use crate::{
     Error, PageId, Result,
+    failpoint::{Failpoint, Failpoints},
     page::{Page, PageKind, PageSize},
     store::{PageGuard, PageRead, PageWrite},
 };
@@ -263,8 +264,7 @@ fn split<P: PageWrite>(pages: &P, object: PageId, slot: u32, value: Option<&[u8]
                 new.push(page);
             }
             Err(error) => {
-                #[cfg(test)]
-                if tests::planted(tests::PlantedBug::NewPageLost) {
+                if Failpoints::of_thread().is_on(Failpoint::NewPageLost) {
                     return Err(error);
                 }
                 for page in new {
@@ -275,8 +275,7 @@ fn split<P: PageWrite>(pages: &P, object: PageId, slot: u32, value: Option<&[u8]
         }
         first += part.len() as u32;
     }
-    #[cfg(test)]
-    if tests::planted(tests::PlantedBug::PageUncut) {
+    if Failpoints::of_thread().is_on(Failpoint::PageUncut) {
         write_header(&mut header, data, own, &entries, &foreign);
         return Ok(());
     }
@@ -295,8 +294,7 @@ pub fn append<P: PageWrite>(pages: &P, object: PageId, value: &[u8]) -> Result<u
     let directory = before.directory();
     check_length(directory.data, value)?;
     let last = directory.last();
-    #[cfg(test)]
-    let last = last.filter(|_| !tests::planted(tests::PlantedBug::LatchedUnseen));
+    let last = last.filter(|_| !Failpoints::of_thread().is_on(Failpoint::LatchedUnseen));
     if let Some(last) = last {
         // Alone, before it is latched beside the header.
         let entry = directory.entry(last);

@@ -13,31 +13,9 @@ use super::{
 };
 use crate::{
     access::memory::{MemoryPages, Random},
+    failpoint::{Failpoint, Failpoints},
     store::PageGuard,
 };
-
-/// Bugs that the tests must catch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PlantedBug {
-    /// A page that is divided keeps what it has.
-    PageUncut,
-    /// When a page is divided in three and the second new one cannot be had, the first is not given back.
-    NewPageLost,
-    /// A data page is latched beside the header that was not latched before.
-    LatchedUnseen,
-    /// The data page of another object counts as one's own.
-    OwnerUnchecked,
-    /// More is written to a header than there is room for.
-    RoomUnchecked,
-}
-
-thread_local! {
-    static PLANTED: Cell<Option<PlantedBug>> = const { Cell::new(None) };
-}
-
-pub(super) fn planted(bug: PlantedBug) -> bool {
-    PLANTED.get() == Some(bug)
-}
 
 /// Says what is wrong instead of panicking, so that a planted bug can be told to be found.
 macro_rules! ensure {
@@ -419,19 +397,19 @@ fn damage_makes_errors_and_nothing_worse() {
 #[test]
 fn planted_bugs_are_caught() {
     for bug in [
-        PlantedBug::PageUncut,
-        PlantedBug::NewPageLost,
-        PlantedBug::LatchedUnseen,
-        PlantedBug::OwnerUnchecked,
-        PlantedBug::RoomUnchecked,
+        Failpoint::PageUncut,
+        Failpoint::NewPageLost,
+        Failpoint::LatchedUnseen,
+        Failpoint::OwnerUnchecked,
+        Failpoint::RoomUnchecked,
     ] {
-        PLANTED.set(Some(bug));
-        let caught = if bug == PlantedBug::OwnerUnchecked {
+        Failpoints::of_thread().turn_on([bug]);
+        let caught = if bug == Failpoint::OwnerUnchecked {
             damage_all().err()
         } else {
             (0..300).find_map(|seed| run(seed).err())
         };
-        PLANTED.set(None);
+        Failpoints::of_thread().turn_off();
         assert!(caught.is_some(), "{bug:?} is not caught");
     }
 }

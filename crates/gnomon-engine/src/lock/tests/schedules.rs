@@ -8,7 +8,7 @@ use shuttle::rand::{Rng, thread_rng};
 use super::*;
 use crate::{
     env::ManualClock,
-    lock::manager::Planted,
+    failpoint::Failpoint,
     sync::{Mutex, check_random, find_failing_seed, run_seed, thread},
 };
 
@@ -46,9 +46,9 @@ impl Ledger {
     }
 }
 
-fn planted(fault: Option<Planted>) -> Arc<LockManager> {
-    let mut manager = LockManager::build(tables().into(), Arc::new(ManualClock::default()));
-    (manager.planted, manager.weak.planted) = (fault, fault);
+fn planted(fault: Option<Failpoint>) -> Arc<LockManager> {
+    let manager = LockManager::build(tables().into(), Arc::new(ManualClock::default()));
+    manager.failpoints.turn_on(fault);
     Arc::new(manager)
 }
 
@@ -57,7 +57,7 @@ fn holder(lock: LockInfo) -> (&'static str, u64, String, TxnId) {
 }
 
 /// Some transactions at a time, each with a few locks; some give up by timeout, some are interrupted.
-fn random_transactions(fault: Option<Planted>) {
+fn random_transactions(fault: Option<Failpoint>) {
     let (manager, ledger) = (planted(fault), Arc::new(Ledger::default()));
     let interrupts: Vec<_> = (0..3).map(|_| Arc::new(Interrupt::default())).collect();
     let threads: Vec<_> = (0..3_u64)
@@ -181,7 +181,7 @@ fn shuttle_an_interrupt_is_not_missed_by_one_who_is_overtaken() {
 }
 
 /// True if some seed finds the fault, and finds it each time.
-fn is_caught(fault: Planted) -> bool {
+fn is_caught(fault: Failpoint) -> bool {
     let run = Arc::new(move || random_transactions(Some(fault)));
     let Some((seed, _)) = find_failing_seed(0..SEEDS, run.clone()) else { return false };
     println!("{fault:?} is found by seed {seed}");
@@ -193,16 +193,16 @@ fn is_caught(fault: Planted) -> bool {
 
 #[test]
 fn shuttle_finds_a_planted_lost_wakeup_and_repeats_it() {
-    assert!(is_caught(Planted::LosesWakeups));
+    assert!(is_caught(Failpoint::LockWakeupLost));
 }
 
 #[test]
 fn shuttle_finds_planted_blindness_to_deadlocks_and_repeats_it() {
-    assert!(is_caught(Planted::IgnoresDeadlocks));
+    assert!(is_caught(Failpoint::DeadlocksIgnored));
 }
 
 #[test]
 fn shuttle_finds_a_planted_grant_beside_weak_locks_and_repeats_it() {
-    assert!(is_caught(Planted::OverlooksWeak));
-    assert!(is_caught(Planted::OverlooksContenders));
+    assert!(is_caught(Failpoint::WeakHoldersOverlooked));
+    assert!(is_caught(Failpoint::ContendersOverlooked));
 }

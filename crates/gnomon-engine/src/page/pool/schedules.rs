@@ -7,6 +7,7 @@ use shuttle::rand::{Rng, thread_rng};
 use super::*;
 use crate::{
     Error,
+    failpoint::Failpoint,
     page::PageKind,
     sync::{check_random, find_failing_seed, run_seed, thread},
 };
@@ -41,8 +42,9 @@ struct World {
 }
 
 impl World {
-    fn new(frames: usize, unpins_early: bool) -> World {
-        let shard = Shard { unpins_early, ..Shard::default() };
+    fn new(frames: usize, fault: Option<Failpoint>) -> World {
+        let shard = Shard::default();
+        shard.failpoints.turn_on(fault);
         let pool = Pool { shards: [Line(Mutex::new(shard))].into(), shard_bytes: frames * FRAME_BYTES };
         let keys = (0..SHARED).map(data).chain([NODE]);
         let changes = (0..SHARED).map(|_| Default::default()).collect();
@@ -140,8 +142,8 @@ impl World {
     }
 }
 
-fn random_use(frames: usize, unpins_early: bool) {
-    let world = Arc::new(World::new(frames, unpins_early));
+fn random_use(frames: usize, fault: Option<Failpoint>) {
+    let world = Arc::new(World::new(frames, fault));
     let threads: Vec<_> = (0..3)
         .map(|own| {
             let world = world.clone();
@@ -179,7 +181,7 @@ fn random_use(frames: usize, unpins_early: bool) {
 
 #[test]
 fn shuttle_a_tiny_pool_keeps_every_change_in_one_frame_a_page() {
-    check_random("tiny pool", SEEDS, || random_use(1 + thread_rng().gen_range(0..3), false));
+    check_random("tiny pool", SEEDS, || random_use(1 + thread_rng().gen_range(0..3), None));
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn shuttle_a_load_that_fails_leaves_the_page_to_others() {
 
 #[test]
 fn shuttle_finds_a_frame_unpinned_early_and_repeats_it() {
-    let run = Arc::new(|| random_use(1, true));
+    let run = Arc::new(|| random_use(1, Some(Failpoint::UnpinnedEarly)));
     let (seed, _) = find_failing_seed(0..SEEDS, run.clone()).expect("it is found");
     println!("a frame unpinned early is found by seed {seed}");
     for _ in 0..3 {

@@ -78,6 +78,7 @@ use crate::{
     Csn, Error, PageId, Result, TxnId,
     disk::File,
     env::Clock,
+    failpoint::Failpoints,
     id::{Lsn, SubtxnId},
     lock::{LevelWaits, TableId, WaitCounter},
     page::{
@@ -173,26 +174,6 @@ pub enum Undo<'a> {
     Compensates(&'a [SubtxnId]),
 }
 
-/// Bugs that the tests must catch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(any(not(test), shuttle), allow(dead_code, reason = "planted by tests only"))]
-pub(crate) enum PlantedBug {
-    /// Pages of a subtransaction are logged before its undo record is durable.
-    UndoNotForced,
-    /// Spheres with a page in common stay apart.
-    OverlapIgnored,
-    /// The first half of a unit counts as a whole one.
-    EosEarly,
-    /// A compensation leaves no record of what it undid.
-    CompensationUnrecorded,
-    /// Changes of an incomplete subtransaction are written to a page's place.
-    Stolen,
-    /// The beginning of the log is given up before the pages that it has are in their places for certain.
-    PlacesUnsynced,
-    /// A page is changed under its latch alone that an incomplete subtransaction has changed.
-    LightUnchecked,
-}
-
 /// A store of pages that are written in place behind a log.
 pub struct LoggedStore {
     file: Arc<dyn File>,
@@ -224,8 +205,7 @@ pub struct LoggedStore {
     poison: OnceLock<Arc<str>>,
     limits: Limits,
     counters: Counters,
-    #[cfg(test)]
-    pub(crate) planted: Option<PlantedBug>,
+    pub(crate) failpoints: Failpoints,
 }
 
 /// Limits for the dirty pages, the log and the spheres of a store.
@@ -395,18 +375,6 @@ impl LoggedStore {
 
     fn writes_at_eos(&self) -> bool {
         self.strategy == Strategy::TwoLevel
-    }
-
-    /// Plants a bug that tests must catch.
-    #[cfg(all(test, not(shuttle)))]
-    pub(crate) fn plant(&mut self, bug: Option<PlantedBug>) {
-        self.planted = bug;
-        self.state.lock().spheres.planted = bug;
-    }
-
-    #[cfg(test)]
-    fn has_planted(&self, bug: PlantedBug) -> bool {
-        self.planted == Some(bug)
     }
 
     fn corrupt(&self, page: u64, detail: impl Into<String>) -> Error {

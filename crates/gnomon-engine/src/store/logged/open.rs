@@ -25,6 +25,7 @@ use crate::{
     Csn, Error, Result, TxnId,
     disk::{Disk, File, LIST_FILES},
     env::Clock,
+    failpoint::Failpoints,
     id::{Lsn, SubtxnId},
     lock::{TableId, WaitCounter},
     page::{Identity, Page, PageSize, pool::Pool},
@@ -147,6 +148,7 @@ fn log_options(root: &Root, name: String, reaches: Lsn) -> LogOptions {
         segment_bytes: root.logs.segment_bytes,
         epoch: root.epoch,
         reaches,
+        failpoints: Failpoints::default(),
     }
 }
 
@@ -251,6 +253,7 @@ impl LoggedStore {
     ) -> LoggedStore {
         let first = UnitStart { unit: root.first_unit, at: root.tails.clone(), csn: root.csn };
         let csn = done.csn.max(root.csn);
+        let failpoints = Failpoints::default();
         LoggedStore {
             file,
             redo,
@@ -264,7 +267,7 @@ impl LoggedStore {
             clock: how.clock.clone(),
             pool: Pool::new(how.pool_bytes),
             state: Mutex::new(State {
-                spheres: Spheres::default(),
+                spheres: Spheres::new(failpoints.clone()),
                 active: HashMap::new(),
                 logged: HashMap::new(),
                 by_age: BTreeSet::new(),
@@ -286,12 +289,11 @@ impl LoggedStore {
             next_id: AtomicU64::new(root.next_id),
             root: Mutex::new(root),
             last_csn: AtomicU64::new(csn.0),
-            durability: Durability::new(csn),
+            durability: Durability::new(csn, failpoints.clone()),
             poison: OnceLock::new(),
             limits: how.limits,
             counters: Counters::default(),
-            #[cfg(test)]
-            planted: None,
+            failpoints,
         }
     }
 

@@ -1,7 +1,5 @@
 //! Writing pages to their places, so that memory and the log can be used again.
 
-#[cfg(test)]
-use super::PlantedBug;
 use std::collections::BTreeSet;
 
 use super::{
@@ -13,6 +11,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    failpoint::Failpoint,
     id::Lsn,
     page::{Page, pool::PoolKey},
     store::GroupCommit,
@@ -75,8 +74,7 @@ impl LoggedStore {
             let pages = old.map(|(_, page)| *page).take_while(fits);
             pages.map(|page| (page, state.logged[&page].unit, state.logged[&page].image.clone())).collect()
         };
-        #[cfg(test)]
-        if self.has_planted(PlantedBug::Stolen) {
+        if self.failpoints.is_on(Failpoint::Stolen) {
             let active: Vec<u64> = self.state.lock().active.keys().copied().collect();
             for page in active {
                 let pin = self.pool.get(PoolKey { level: 0, index: page });
@@ -210,12 +208,8 @@ impl LoggedStore {
         let mut root = self.root.lock();
         let synced: Vec<(u64, u64)> =
             self.state.lock().placed.iter().map(|(page, unit)| (*page, *unit)).collect();
-        #[cfg(test)]
-        let skips = self.has_planted(PlantedBug::PlacesUnsynced);
-        #[cfg(not(test))]
-        let skips = false;
         let end = self.file.len()?.saturating_sub(PAGES_AT) / self.unit.bytes() as u64;
-        if !skips {
+        if !self.failpoints.is_on(Failpoint::PlacesUnsynced) {
             self.counters.place_syncs.fetch_add(1, Ordering::Relaxed);
             self.file.sync()?;
         }

@@ -13,6 +13,7 @@ use super::*;
 use crate::{
     disk::{Disk, SimDisk},
     env::ManualClock,
+    failpoint::Failpoint,
     lock::{KEY_MODES, LockManager, LockOwner, LockTable, WaitOptions},
     page::PageKind,
     store::{PageGuard, PageWrite},
@@ -106,7 +107,7 @@ fn operate(
 }
 
 impl World {
-    fn new(strategy: Strategy, logs: LogShape, planted: Option<PlantedBug>) -> Arc<World> {
+    fn new(strategy: Strategy, logs: LogShape, planted: Option<Failpoint>) -> Arc<World> {
         let disk = SimDisk::new(1);
         let (mut store, _) = open(&disk, strategy, logs);
         let locks = lock_manager();
@@ -121,8 +122,7 @@ impl World {
         let csn = store.commit_whole(subtxn).unwrap();
         store.wait_durable(csn).unwrap();
         drop(owner);
-        store.planted = planted;
-        store.state.lock().spheres.planted = planted;
+        store.failpoints.turn_on(planted);
         Arc::new(World { disk, store, locks, ids, committed: Mutex::default() })
     }
 
@@ -232,7 +232,7 @@ impl World {
     }
 }
 
-fn random_transactions(strategy: Strategy, logs: LogShape, planted: Option<PlantedBug>) {
+fn random_transactions(strategy: Strategy, logs: LogShape, planted: Option<Failpoint>) {
     let world = World::new(strategy, logs, planted);
     let writers: Vec<_> = (0..THREADS)
         .map(|thread| {
@@ -281,7 +281,7 @@ fn shuttle_the_logs_hold_whole_subtransactions_and_all_that_is_acknowledged() {
 
 #[test]
 fn shuttle_planted_bugs_of_the_logged_store_are_caught() {
-    for bug in [PlantedBug::UndoNotForced, PlantedBug::OverlapIgnored, PlantedBug::Stolen] {
+    for bug in [Failpoint::UndoNotForced, Failpoint::OverlapIgnored, Failpoint::Stolen] {
         let run = move || random_transactions(Strategy::TwoLevelDeferred, shapes()[0], Some(bug));
         let (seed, _) =
             find_failing_seed(0..SEEDS, Arc::new(run)).unwrap_or_else(|| panic!("{bug:?} was not caught"));

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     TxnId,
+    failpoint::{Failpoint, Failpoints},
     id::{Lsn, SubtxnId},
     page::{Page, PageSize},
 };
@@ -55,8 +56,7 @@ pub(super) struct Spheres {
     /// Of each transaction, the spheres that have something of it.
     of_txn: HashMap<TxnId, BTreeSet<SphereId>>,
     bytes: usize,
-    #[cfg(test)]
-    pub planted: Option<super::PlantedBug>,
+    failpoints: Failpoints,
 }
 
 /// A sphere, by the subtransaction that it began with.
@@ -83,6 +83,10 @@ pub(super) struct Taken {
 }
 
 impl Spheres {
+    pub fn new(failpoints: Failpoints) -> Spheres {
+        Spheres { failpoints, ..Spheres::default() }
+    }
+
     /// Puts the pages that a subtransaction has changed in a sphere, with all those that they overlap with, and those
     /// that have a page which it has read. Returns that sphere.
     pub fn end(
@@ -94,8 +98,7 @@ impl Spheres {
         let id = subtxn.id;
         let mut merged: BTreeSet<SphereId> =
             read.into_iter().filter_map(|page| self.pages.get(&page)).map(|page| page.sphere).collect();
-        #[cfg(test)]
-        if self.planted == Some(super::PlantedBug::OverlapIgnored) {
+        if self.failpoints.is_on(Failpoint::OverlapIgnored) {
             merged.clear();
         }
         let mut sphere = Sphere { pages: Vec::new(), subtxns: vec![subtxn] };
@@ -108,8 +111,7 @@ impl Spheres {
             };
             self.bytes -= before.after.bytes();
             before.after = after;
-            #[cfg(test)]
-            if self.planted == Some(super::PlantedBug::OverlapIgnored) {
+            if self.failpoints.is_on(Failpoint::OverlapIgnored) {
                 if let Some(other) = self.spheres.get_mut(&before.sphere) {
                     other.pages.retain(|other| *other != page);
                 }

@@ -13,6 +13,7 @@ use super::*;
 use crate::{
     disk::{Disk, SimDisk},
     env::{ManualClock, Rng},
+    failpoint::Failpoint,
     lock::{KEY_MODES, LockManager, LockOwner, LockTable, WaitOptions},
     page::PageKind,
     store::{PageGuard, PageWrite},
@@ -48,6 +49,7 @@ pub(crate) fn log_entries(disk: &SimDisk) -> BTreeMap<String, Vec<LogEntry>> {
             segment_bytes: root.logs.segment_bytes,
             epoch: root.epoch + 1,
             reaches: Lsn(0),
+            failpoints: Default::default(),
         };
         let mut visit = |record: crate::wal::Record<'_>| {
             entries.push(match record::Record::decode(record.payload).unwrap() {
@@ -148,7 +150,7 @@ fn set_number(page: &mut Page, number: usize, value: i64) {
 struct Setting {
     strategy: Strategy,
     logs: LogShape,
-    planted: Option<PlantedBug>,
+    planted: Option<Failpoint>,
 }
 
 fn open(disk: &SimDisk, setting: Setting) -> Result<World> {
@@ -165,8 +167,8 @@ fn open(disk: &SimDisk, setting: Setting) -> Result<World> {
         page_locks: TableId::new(0),
         clock: Arc::new(ManualClock::default()),
     };
-    let (mut store, losers) = LoggedStore::open_on(&disk, how)?;
-    store.plant(setting.planted);
+    let (store, losers) = LoggedStore::open_on(&disk, how)?;
+    store.failpoints.turn_on(setting.planted);
     let clock = Arc::new(ManualClock::new(std::time::Duration::ZERO));
     let locks = LockManager::new([LockTable::new("page", KEY_MODES)], clock);
     let first = store.first_page();
@@ -292,9 +294,9 @@ impl World {
             owner.release_since(mark);
             return Ok(false);
         }
-        let undo = match self.store.planted {
-            Some(PlantedBug::CompensationUnrecorded) => Undo::Nothing,
-            _ => Undo::Compensates(&[id]),
+        let undo = match self.store.failpoints.is_on(Failpoint::CompensationUnrecorded) {
+            true => Undo::Nothing,
+            false => Undo::Compensates(&[id]),
         };
         self.store.end(subtxn, undo)?;
         owner.release_since(mark);
@@ -611,12 +613,12 @@ fn every_crash_leaves_whole_transactions() {
 fn planted_bugs_are_caught() {
     let logs = LogShape { redo_files: 1, shared: false, segment_bytes: 4096 };
     for (bug, strategies) in [
-        (PlantedBug::UndoNotForced, &[Strategy::TwoLevel, Strategy::TwoLevelDeferred][..]),
-        (PlantedBug::OverlapIgnored, &[Strategy::TwoLevelDeferred]),
-        (PlantedBug::EosEarly, &Strategy::ALL),
-        (PlantedBug::CompensationUnrecorded, &[Strategy::TwoLevel, Strategy::TwoLevelDeferred]),
-        (PlantedBug::Stolen, &Strategy::ALL),
-        (PlantedBug::PlacesUnsynced, &Strategy::ALL),
+        (Failpoint::UndoNotForced, &[Strategy::TwoLevel, Strategy::TwoLevelDeferred][..]),
+        (Failpoint::OverlapIgnored, &[Strategy::TwoLevelDeferred]),
+        (Failpoint::EosEarly, &Strategy::ALL),
+        (Failpoint::CompensationUnrecorded, &[Strategy::TwoLevel, Strategy::TwoLevelDeferred]),
+        (Failpoint::Stolen, &Strategy::ALL),
+        (Failpoint::PlacesUnsynced, &Strategy::ALL),
     ] {
         for strategy in strategies {
             let setting = Setting { strategy: *strategy, logs, planted: Some(bug) };

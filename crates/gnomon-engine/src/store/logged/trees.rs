@@ -18,13 +18,12 @@
 
 use std::cell::{Cell, RefCell};
 
-#[cfg(test)]
-use super::PlantedBug;
 use super::{
     LoggedStore, Strategy, Subtxn, Undo, place::LOG_SPARE_BYTES, sphere::After, subtxn::ChangedPage,
 };
 use crate::{
     Csn, Error, PageId, Result, TxnId,
+    failpoint::Failpoint,
     id::SubtxnId,
     lock::{LockName, LockOwner, WaitOptions, key_mode},
     page::{
@@ -219,8 +218,7 @@ impl LoggedStore {
         let mut page = self.latch_for(subtxn, id)?;
         // A subtransaction that is about to change it needs the latch.
         let is_changed = self.state.lock().active.contains_key(&id.0);
-        #[cfg(test)]
-        let is_changed = is_changed && !self.has_planted(PlantedBug::LightUnchecked);
+        let is_changed = is_changed && !self.failpoints.is_on(Failpoint::LightUnchecked);
         if is_changed || page.size().bytes() > LIGHT_PAGE_BYTES_MAX {
             return Ok(None);
         }

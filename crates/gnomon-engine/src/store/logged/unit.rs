@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-#[cfg(test)]
-use super::PlantedBug;
 use super::{
     Logged, LoggedStore, Ordered, State, Strategy, UnitStart,
     record::{PageImage, Record, UnitPart},
@@ -11,6 +9,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TxnId,
+    failpoint::Failpoint,
     id::Lsn,
     page::{Page, PageKind},
     store::GroupCommit,
@@ -77,9 +76,7 @@ impl LoggedStore {
                 let commits = committed.iter().filter(|ordered| ordered.commits).map(|ordered| ordered.txn);
                 let commits = commits.collect();
                 let needed = state.spheres.undo_end(&spheres, &commits);
-                #[cfg(test)]
-                let needed = if self.has_planted(PlantedBug::UndoNotForced) { Lsn(0) } else { needed };
-                if ops.forced() < needed {
+                if ops.forced() < needed && !self.failpoints.is_on(Failpoint::UndoNotForced) {
                     // Others may go on meanwhile and have it need more; not for ever.
                     if rounds < 2 {
                         rounds += 1;
@@ -93,8 +90,7 @@ impl LoggedStore {
             state.committed.drain(..committed.len());
             let committed: Vec<(TxnId, Csn)> = committed.into_iter().map(Ordered::logged).collect();
             let taken = state.spheres.take(&spheres);
-            #[cfg(test)]
-            if self.has_planted(PlantedBug::EosEarly) && taken.pages.len() > 1 {
+            if self.failpoints.is_on(Failpoint::EosEarly) && taken.pages.len() > 1 {
                 let half = *taken.pages.keys().nth(taken.pages.len() / 2).expect("it has several");
                 let mut first = Taken { pages: taken.pages, subtxns: taken.subtxns };
                 let second = Taken { pages: first.pages.split_off(&half), subtxns: Vec::new() };

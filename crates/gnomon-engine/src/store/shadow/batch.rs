@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-#[cfg(all(test, shuttle))]
-use super::PlantedRace;
 use super::{
-    PlantedBug, ShadowStore, When,
+    ShadowStore, When,
     clean::Move,
     disks::StateOf,
     early::EarlyPages,
@@ -17,6 +15,7 @@ use super::{
 use crate::{
     Csn, Result,
     disk::File,
+    failpoint::Failpoint,
     page::{
         Page, PageCounts, PageKind, PageSize,
         pool::{Frame, Pin, PoolKey},
@@ -83,7 +82,7 @@ impl ShadowStore {
     /// Writes the root once more if a disk was lost since the last that says which are there: otherwise the lost one,
     /// should it come back, could be taken for one that has everything.
     pub(super) fn record_losses(&self) -> Result<()> {
-        while self.disks.has_unrecorded_loss() && !self.has_planted(PlantedBug::LossUnrecorded) {
+        while self.disks.has_unrecorded_loss() && !self.failpoints.is_on(Failpoint::LossUnrecorded) {
             self.write_next_root()?;
         }
         Ok(())
@@ -95,7 +94,7 @@ impl ShadowStore {
             let mut accumulating = self.accumulating.lock();
             // Pages written early carry the number of a batch that is not durable: no root may have that, or what has
             // changed since it could not be told by numbers. The batch that they belong to will list nothing anyway.
-            if accumulating.wrote_early && !self.has_planted(PlantedBug::ConfirmedOverEarlyWrites) {
+            if accumulating.wrote_early && !self.failpoints.is_on(Failpoint::ConfirmedOverEarlyFlush) {
                 return Ok(self.root.lock().csn);
             }
             accumulating.batch += 1;
@@ -109,13 +108,12 @@ impl ShadowStore {
 
     fn close_batch(&self) -> Result<Option<Closed>> {
         let _gate = self.gate.write();
-        #[cfg(all(test, shuttle))]
-        let _gate = (self.race != Some(PlantedRace::GateLeftOpen)).then_some(_gate);
+        let _gate = (!self.failpoints.is_on(Failpoint::GateLeftOpen)).then_some(_gate);
         // Inside the gate: a transaction that poisoned the store in it has left half of its changes behind.
         let whole = self.check();
-        #[cfg(all(test, shuttle))]
-        let whole = if self.race == Some(PlantedRace::PoisonUnseen) { Ok(()) } else { whole };
-        whole?;
+        if !self.failpoints.is_on(Failpoint::PoisonUnseen) {
+            whole?;
+        }
         let mut accumulating = self.accumulating.lock();
         let csn = self.last_csn();
         if accumulating.dirty.frames.is_empty()
@@ -233,7 +231,7 @@ impl ShadowStore {
             for (logical, entry) in closed.early.iter(batch) {
                 self.translations.publish(logical, Some(entry));
             }
-            if self.has_planted(PlantedBug::PinsIgnored) {
+            if self.failpoints.is_on(Failpoint::PinsIgnored) {
                 building.abandoned
             } else {
                 pins.give_up(building.abandoned, batch)
@@ -244,8 +242,9 @@ impl ShadowStore {
             frame.in_flight.store(false, Ordering::Release);
         }
         drop(building.pins);
-        #[cfg(all(test, shuttle))]
-        self.scribble(&free)?;
+        if self.failpoints.is_on(Failpoint::FreeScribbled) {
+            self.scribble(&free)?;
+        }
         self.release(free);
         self.unreserve(&closed.reserved);
         let wanted = self.space.lock().wants_cleaning();
@@ -260,16 +259,16 @@ impl ShadowStore {
         pages: &[(Place, PoolKey, Page)],
         listed: Option<&[ListedRun]>,
     ) -> Result<()> {
-        let written = if self.has_planted(PlantedBug::ListMissing) { None } else { listed };
+        let written = if self.failpoints.is_on(Failpoint::ListMissing) { None } else { listed };
         let table = self.disk_table(StateOf::Built);
         let finish = |disk: usize, file: &dyn File| {
             root.write(file, &table, disk, written.unwrap_or_default())?;
-            if self.has_planted(PlantedBug::SyncNotWaitedFor) { Ok(()) } else { file.sync() }
+            if self.failpoints.is_on(Failpoint::SyncNotWaitedFor) { Ok(()) } else { file.sync() }
         };
         if listed.is_some() {
             self.write_pages(root.batch, When::WithBatch, pages, finish)?;
         } else {
-            let sync = |_: usize, file: &dyn File| match self.has_planted(PlantedBug::MissingSync) {
+            let sync = |_: usize, file: &dyn File| match self.failpoints.is_on(Failpoint::BatchUnsynced) {
                 true => Ok(()),
                 false => file.sync(),
             };
@@ -313,9 +312,7 @@ impl ShadowStore {
                 // By another move: the cleaner and repair do not know of each other.
                 || building.translations.contains_key(&logical)
                 || self.entry(0, logical)? != Some(from);
-            #[cfg(all(test, shuttle))]
-            let changed = changed && self.race != Some(PlantedRace::MovedOutdated);
-            if changed {
+            if changed && !self.failpoints.is_on(Failpoint::MovedOutdated) {
                 // The copies that stay where they are are not new.
                 let new = Place::of(to.place.copies().filter(|copy| !from.place.has(*copy)));
                 self.release([PageEntry { place: new, ..to }]);
@@ -361,8 +358,10 @@ impl ShadowStore {
             for ((size, life), keys) in alike {
                 let places = self.take_places(size, keys.len() as u64, life, &mut closed.reserved)?;
                 for (key, place) in keys.into_iter().zip(places) {
-                    #[cfg(test)]
-                    let place = self.planted_place(&mut building, key, old, place)?;
+                    let place = match self.failpoints.is_on(Failpoint::OverwriteInPlace) {
+                        true => self.old_place(&mut building, key, old, place)?,
+                        false => place,
+                    };
                     self.reach(&mut building, place, size)?;
                     building.places.insert(key, place);
                     let entry = PageEntry::sized(place, size, closed.batch);
@@ -459,7 +458,7 @@ impl ShadowStore {
         if let Some(entry) = entry {
             let given_up = Place::of(entry.place.copies().filter(|copy| !keeps.has(*copy)));
             let pages = self.physical_pages(entry.size);
-            let short = self.has_planted(PlantedBug::ExtentFreedShort) && pages > 1;
+            let short = self.failpoints.is_on(Failpoint::ExtentFreedShort) && pages > 1;
             for copy in given_up.copies() {
                 let bitmap = self.space_of(copy, |space| space.abandon(copy, pages - u64::from(short)))?;
                 building.bitmaps.extend(bitmap);
@@ -489,34 +488,15 @@ impl ShadowStore {
     }
 
     /// Overwrites free places, so that a reader that still reads one notices it.
-    #[cfg(all(test, shuttle))]
     fn scribble(&self, free: &[PageEntry]) -> Result<()> {
-        let free: Vec<_> = free.iter().filter(|_| self.scribbles).collect();
         let nonsense: Vec<_> =
             free.iter().map(|page| (page.place, page.size, |block: &mut [u8]| block.fill(0xff))).collect();
         self.write_blocks(&nonsense, |_, _| Ok(()))
     }
 
-    #[cfg(test)]
-    pub(super) fn has_planted(&self, bug: PlantedBug) -> bool {
-        self.planted == Some(bug)
-    }
-
-    #[cfg(not(test))]
-    pub(super) fn has_planted(&self, _: PlantedBug) -> bool {
-        false
-    }
-
-    #[cfg(test)]
-    fn planted_place(
-        &self,
-        building: &mut Building,
-        key: PoolKey,
-        old: &Root,
-        place: Place,
-    ) -> Result<Place> {
-        if self.planted == Some(PlantedBug::OverwriteInPlace)
-            && key.level == 0
+    /// Returns the place where a page was, instead of its new one: see [`Failpoint::OverwriteInPlace`].
+    fn old_place(&self, building: &mut Building, key: PoolKey, old: &Root, place: Place) -> Result<Place> {
+        if key.level == 0
             && !is_bitmap(key.index)
             && old.depth > 0
             && let Some(entry) = self.entry(0, key.index)?

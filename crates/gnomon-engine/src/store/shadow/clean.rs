@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    PlantedBug, Purpose, ShadowStore,
+    Purpose, ShadowStore,
     extents::Grow,
     place::{self, Place, is_bitmap},
     space::{CHUNK_PAGES, Life, SEGMENT_PAGES, Young},
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result,
+    failpoint::Failpoint,
     page::{Identity, Page, PageCounts, PageSize, pool::PoolKey},
     store::GroupCommit,
     sync::atomic::Ordering,
@@ -218,7 +219,7 @@ impl ShadowStore {
         blocks: &[(Place, PageSize, F)],
     ) -> Result<()> {
         let written = self.before_writing().and_then(|()| {
-            self.write_blocks(blocks, |_, file| match self.has_planted(PlantedBug::MoveUnsynced) {
+            self.write_blocks(blocks, |_, file| match self.failpoints.is_on(Failpoint::MoveUnsynced) {
                 true => Ok(()),
                 false => file.sync(),
             })
@@ -387,7 +388,7 @@ impl ShadowStore {
             }
             Ok(())
         };
-        if self.has_planted(PlantedBug::CutBeforeRoot) {
+        if self.failpoints.is_on(Failpoint::CutBeforeSuperblock) {
             cut()?;
         }
         self.write_root_alone(super::Root { batch: root.batch + 1, ..root })
@@ -418,9 +419,9 @@ mod tests {
     }
 
     impl World {
-        fn new(disk: &dyn Disk, planted: Option<PlantedBug>) -> Result<World> {
-            let mut store = ShadowStore::open(disk, Some(7), 1 << 20, false)?;
-            store.planted = planted;
+        fn new(disk: &dyn Disk, planted: Option<Failpoint>) -> Result<World> {
+            let store = ShadowStore::open(disk, Some(7), 1 << 20, false)?;
+            store.failpoints.turn_on(planted);
             store.space.lock().set_spare_pages_max(256);
             Ok(World { store: Arc::new(store), pages: BTreeMap::new() })
         }
@@ -587,7 +588,7 @@ mod tests {
     }
 
     /// Runs until the file has been cut, or the disk crashes. Returns what is durable for sure.
-    fn shrink(disk: &SimDisk, planted: Option<PlantedBug>) -> Option<BTreeMap<PageId, u64>> {
+    fn shrink(disk: &SimDisk, planted: Option<Failpoint>) -> Option<BTreeMap<PageId, u64>> {
         let mut world = World::new(disk, planted).ok()?;
         for number in 0..1000 {
             world.add(number).ok()?;
@@ -606,7 +607,7 @@ mod tests {
     }
 
     /// The first crash image of shrinking that is not what it should be.
-    fn first_bad_image(planted: Option<PlantedBug>) -> Option<String> {
+    fn first_bad_image(planted: Option<Failpoint>) -> Option<String> {
         let whole = SimDisk::new(1);
         let pages = shrink(&whole, planted).expect("nothing fails");
         let events = whole.events();
@@ -629,7 +630,7 @@ mod tests {
     #[test]
     fn a_crash_while_the_file_is_cut_loses_nothing() {
         assert_eq!(first_bad_image(None), None);
-        let caught = first_bad_image(Some(PlantedBug::CutBeforeRoot)).expect("a planted bug is caught");
+        let caught = first_bad_image(Some(Failpoint::CutBeforeSuperblock)).expect("a planted bug is caught");
         println!("{caught}");
     }
 }

@@ -7,7 +7,7 @@
 //! other of the disk, and the caller stops the store.
 
 use super::{
-    PlantedBug, ShadowStore,
+    ShadowStore,
     place::{self, DISKS_MAX, Place},
     root::{DiskEntry, DiskState, DiskTable, ListedRun, Root},
     space::Space,
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Error, Result,
     disk::File,
+    failpoint::Failpoint,
     page::PageSize,
     store::read_twice,
     sync::{
@@ -267,8 +268,11 @@ impl ShadowStore {
         if !self.disks.is_mirrored() || !others || !self.copies_whole.load(Ordering::Acquire) {
             return Err(error.into());
         }
-        let told =
-            if self.has_planted(PlantedBug::LossUnrecorded) { DiskState::Present } else { DiskState::Lost };
+        let told = if self.failpoints.is_on(Failpoint::LossUnrecorded) {
+            DiskState::Present
+        } else {
+            DiskState::Lost
+        };
         let entry = DiskEntry {
             identity: member.identity,
             state: told,
@@ -345,7 +349,8 @@ impl ShadowStore {
     ) -> Result<()> {
         let mut columns = [const { Column::new() }; DISKS_MAX];
         for (index, (place, ..)) in blocks.iter().enumerate() {
-            let skipped = if self.has_planted(PlantedBug::SecondCopyUnwritten) { place.second } else { 0 };
+            let skipped =
+                if self.failpoints.is_on(Failpoint::SecondCopyUnwritten) { place.second } else { 0 };
             for copy in place.copies().filter(|copy| *copy != skipped) {
                 columns[place::disk_of(copy)].push((place::page_of(copy), index));
             }

@@ -84,6 +84,7 @@ use super::{Durability, GroupCommit, PageRead, StoreStats};
 use crate::{
     Csn, Error, Result,
     disk::{Disk, File},
+    failpoint::{Failpoint, Failpoints},
     page::{
         Identity, PAGE_BYTES, Page, PageCounts, PageId, PageSize,
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
@@ -173,13 +174,7 @@ pub struct ShadowStore {
     reports: Mutex<VecDeque<String>>,
     /// True if the root in the files has no list. Not in `Root`, which every commit copies under its mutex.
     confirmed: AtomicBool,
-    #[cfg(test)]
-    pub(crate) planted: Option<PlantedBug>,
-    #[cfg(all(test, shuttle))]
-    pub(crate) race: Option<PlantedRace>,
-    /// True if places that become free are overwritten with nonsense.
-    #[cfg(all(test, shuttle))]
-    scribbles: bool,
+    pub(crate) failpoints: Failpoints,
 }
 
 /// The contents of the next commit batch.
@@ -278,82 +273,6 @@ pub enum Purpose {
     Use,
     /// It gives pages back.
     Free,
-}
-
-/// Bugs that the crash sweep must catch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(test), expect(dead_code, reason = "planted by tests only"))]
-pub(crate) enum PlantedBug {
-    /// The root of a large batch is written without syncing what it points to.
-    MissingSync,
-    /// A root does not list what is synced together with it.
-    ListMissing,
-    /// A batch counts as durable without its last sync.
-    SyncNotWaitedFor,
-    /// A page is written where its old version is.
-    OverwriteInPlace,
-    /// A page that is given up is free although a pinned state needs it.
-    PinsIgnored,
-    /// A root takes the number of a batch that has pages on the disk already.
-    ConfirmedOverEarlyWrites,
-    /// Checksums are not compared.
-    ChecksumUnchecked,
-    /// The entry of a prepared transaction is gone before its changes are there.
-    EntryRemovedFirst,
-    /// A batch points to copies of moved pages that were not synced.
-    MoveUnsynced,
-    /// The file is cut before the root knows.
-    CutBeforeRoot,
-    /// An extent that is given up stays in use with its last physical page.
-    ExtentFreedShort,
-    /// A batch points to private pages without syncing them first.
-    PublishedUnsynced,
-    /// A page's second copy is not written.
-    SecondCopyUnwritten,
-    /// No root says that a disk is lost.
-    LossUnrecorded,
-}
-
-/// Races that the seeded schedules must catch.
-#[cfg(all(test, shuttle))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlantedRace {
-    /// A batch is closed while transactions are in the gate.
-    GateLeftOpen,
-    /// A batch is closed over half of a transaction whose application failed.
-    PoisonUnseen,
-    /// A thread that waits for a batch is not put on the list at once.
-    WakeupLost,
-    /// The translation cache takes in what was found before a batch was published.
-    TranslationOutdated,
-    /// A key's version is published when the key has changed already.
-    VersionAfterChange,
-    /// A transaction's locks are released before its changes are there.
-    LocksBeforePatch,
-    /// The watermark passes commits that are not applied.
-    WatermarkOutOfOrder,
-    /// A serializable scan looks at pending keys after the tree.
-    PendingAfterTree,
-    /// Inserts do not notice a serializable scan.
-    ScanNotCounted,
-    /// A transaction notes what it saw of others before it waits for their locks.
-    SeenBeforeLock,
-    /// A page that cannot be read where it was is not looked for where it may be now.
-    MovedUnseen,
-    /// A page is moved although it has changed.
-    MovedOutdated,
-    /// A reader does not notice that pages were replaced while it read them.
-    ReplacedUnseen,
-    /// Operations on one key have the versions of the order in which they were applied.
-    VersionsInPatchOrder,
-    /// A statement's snapshot does not wait for what the transaction has built on.
-    SnapshotBehindOwnWrites,
-    /// A commit takes its CSN and its place in the log in two steps.
-    RecordOutOfOrder,
-    /// A checkpoint gives up the log up to where it ends when the batch is written.
-    CheckpointBehindBatch,
-    /// An executor uses its partitions without a lock on them.
-    PartitionsNotLocked,
 }
 
 impl ShadowStore {
@@ -711,8 +630,7 @@ impl ShadowStore {
     ) -> Result<Page> {
         self.read_block(copy, block)?;
         let expected = self.identity_of(level, logical, entry);
-        #[cfg(test)]
-        if self.planted == Some(PlantedBug::ChecksumUnchecked) {
+        if self.failpoints.is_on(Failpoint::ChecksumUnchecked) {
             Page::make_whole(block);
         }
         Page::unseal_expected(block, expected)
@@ -813,10 +731,7 @@ impl ShadowStore {
                         Err(error @ Error::Corrupt { .. }) => {
                             // The cleaner may have moved it meanwhile, and its old place may have been used again.
                             entry = self.entry(0, id.0)?;
-                            let is_there = entry == Some(at);
-                            #[cfg(all(test, shuttle))]
-                            let is_there = is_there || self.race == Some(PlantedRace::MovedUnseen);
-                            if is_there {
+                            if entry == Some(at) || self.failpoints.is_on(Failpoint::MovedUnseen) {
                                 return Err(error);
                             }
                         }
@@ -1174,11 +1089,6 @@ impl GroupCommit for ShadowStore {
 
     fn write_batch(&self) -> Result<Csn> {
         ShadowStore::write_batch(self)
-    }
-
-    #[cfg(all(test, shuttle))]
-    fn loses_wakeups(&self) -> bool {
-        self.race == Some(PlantedRace::WakeupLost)
     }
 }
 

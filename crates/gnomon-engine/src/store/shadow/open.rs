@@ -22,6 +22,7 @@ use super::{
 use crate::{
     Csn, Error, Result,
     disk::{Disk, File, LIST_FILES},
+    failpoint::Failpoints,
     page::{PAGE_BYTES, PageSize, pool::Pool},
     store::Durability,
     sync::{
@@ -326,6 +327,7 @@ impl ShadowStore {
             }
         }
         let pool = Pool::new(how.pool_bytes);
+        let failpoints = Failpoints::default();
         Ok(ShadowStore {
             disks,
             database: root.database,
@@ -349,11 +351,11 @@ impl ShadowStore {
                 scan_end: root.logical_end,
             })),
             pins: Mutex::new(pin::Pins::default()),
-            translations: Translations::new(),
+            translations: Translations::new(failpoints.clone()),
             counters,
             restructured: Line::default(),
             last_csn: Line(AtomicU64::new(root.csn.0)),
-            durability: Durability::new(root.csn),
+            durability: Durability::new(root.csn, failpoints.clone()),
             root: Mutex::new(root),
             poison: OnceLock::new(),
             tell_poisoned: OnceLock::new(),
@@ -368,12 +370,7 @@ impl ShadowStore {
             filled: Mutex::default(),
             damaged: Mutex::default(),
             reports: Mutex::new(found.reports.iter().cloned().collect()),
-            #[cfg(test)]
-            planted: None,
-            #[cfg(all(test, shuttle))]
-            race: None,
-            #[cfg(all(test, shuttle))]
-            scribbles: false,
+            failpoints,
         })
     }
 

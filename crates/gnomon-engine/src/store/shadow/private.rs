@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    PageTxn, PlantedBug, Purpose, ShadowStore, When,
+    PageTxn, Purpose, ShadowStore, When,
     place::Place,
     space::Life,
     table::{self, BLOCK, PageEntry},
@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    failpoint::Failpoint,
     page::{PAGE_BYTES, Page, PageCounts, PageId, PageKind, PageSize, pool::PoolKey},
     store::{PageGuard, PageRead, PageWrite, check_page_size},
     sync::{Arc, Mutex, atomic::Ordering},
@@ -592,7 +593,7 @@ impl PageTxn<'_> {
                     if entry.place.copies().filter(|copy| store.disks.is_there(*copy)).count() < copies {
                         store.note_missing_copies();
                     }
-                    accumulating.wrote_early |= !store.has_planted(PlantedBug::PublishedUnsynced);
+                    accumulating.wrote_early |= !store.failpoints.is_on(Failpoint::PublishedUnsynced);
                     accumulating.freed.remove(&logical);
                     accumulating.early.insert(logical, entry)
                 }

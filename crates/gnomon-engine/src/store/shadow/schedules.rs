@@ -11,6 +11,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 use super::*;
 use crate::{
     disk::SimDisk,
+    failpoint::Failpoint,
     page::PageKind,
     store::{PageGuard, PageWrite},
     sync::{check_random, find_failing_seed, run_seed, thread},
@@ -56,15 +57,14 @@ fn open(disk: &SimDisk, create: Option<u64>) -> ShadowStore {
 }
 
 impl World {
-    fn new(race: Option<PlantedRace>) -> Arc<World> {
+    fn new(race: Option<Failpoint>) -> Arc<World> {
         World::on(SimDisk::new(1), race)
     }
 
-    fn on(disk: SimDisk, race: Option<PlantedRace>) -> Arc<World> {
+    fn on(disk: SimDisk, race: Option<Failpoint>) -> Arc<World> {
         let mut store = open(&disk, Some(7));
         store.dirty_bytes_max = 4096;
-        store.race = race;
-        store.translations.fills_late = race == Some(PlantedRace::TranslationOutdated);
+        store.failpoints.turn_on(race);
         let pages = store.begin(PAGES as u64).unwrap();
         let ids = (0..PAGES)
             .map(|_| pages.allocate(PageKind::TreeLeaf, crate::PageSize::DEFAULT).unwrap().id())
@@ -75,12 +75,11 @@ impl World {
     }
 
     /// The same world, of which nothing is in memory.
-    fn opened_again(&self, race: Option<PlantedRace>) -> Arc<World> {
+    fn opened_again(&self, race: Option<Failpoint>) -> Arc<World> {
         self.store.close().unwrap();
         let mut store = ShadowStore::open(&self.disk, None, POOL_BYTES, false).unwrap();
         store.dirty_bytes_max = 4096;
-        store.race = race;
-        store.translations.fills_late = race == Some(PlantedRace::TranslationOutdated);
+        store.failpoints.turn_on(race);
         let moves = Mutex::new(self.moves.lock().clone());
         Arc::new(World { disk: self.disk.clone(), store: Arc::new(store), ids: self.ids.clone(), moves })
     }
@@ -156,7 +155,7 @@ fn is_poison(error: &Error) -> bool {
 }
 
 /// Some threads at once; with `failing`, something breaks at some time.
-fn random_commits(failing: bool, race: Option<PlantedRace>) {
+fn random_commits(failing: bool, race: Option<Failpoint>) {
     let world = World::new(race);
     let calls = Arc::new(AtomicU64::new(0));
     let breaks_off =
@@ -241,7 +240,7 @@ fn shuttle_a_failure_poisons_wakes_everybody_and_leaves_whole_transactions() {
 }
 
 /// Places are looked up while batches change them: what the translation cache keeps is what the page table says.
-fn random_translations(race: Option<PlantedRace>) {
+fn random_translations(race: Option<Failpoint>) {
     let world = World::new(None).opened_again(race);
     let writer = thread::spawn({
         let world = world.clone();
@@ -271,11 +270,11 @@ fn shuttle_translations_follow_what_is_published() {
 
 #[test]
 fn shuttle_finds_an_outdated_translation_and_repeats_it() {
-    catch_in(Arc::new(|| random_translations(Some(PlantedRace::TranslationOutdated))));
+    catch_in(Arc::new(|| random_translations(Some(Failpoint::TranslationOutdated))));
 }
 
 /// A world whose pages lie in a segment that is worth cleaning, and of which nothing is in memory.
-fn aged_world(race: Option<PlantedRace>) -> Arc<World> {
+fn aged_world(race: Option<Failpoint>) -> Arc<World> {
     let young = World::new(None);
     while young.store.space.lock().victims(u64::MAX, Young::Move).is_empty() {
         young.transfer(false).unwrap();
@@ -283,14 +282,14 @@ fn aged_world(race: Option<PlantedRace>) -> Arc<World> {
     }
     young.store.close().unwrap();
     let mut store = ShadowStore::open(&young.disk, None, POOL_BYTES, false).unwrap();
-    store.race = race;
-    store.scribbles = true;
+    store.failpoints.turn_on(race);
+    store.failpoints.turn_on([Failpoint::FreeScribbled]);
     let moves = Mutex::new(young.moves.lock().clone());
     Arc::new(World { disk: young.disk.clone(), store: Arc::new(store), ids: young.ids.clone(), moves })
 }
 
 /// The cleaner moves pages while others read them from the disk, change them, and use the places that become free.
-fn random_cleaning(race: Option<PlantedRace>) {
+fn random_cleaning(race: Option<Failpoint>) {
     let world = aged_world(race);
     let cleaner = thread::spawn({
         let world = world.clone();
@@ -333,12 +332,12 @@ fn shuttle_the_cleaner_moves_pages_that_others_use() {
 
 #[test]
 fn shuttle_finds_a_page_that_was_moved_under_its_reader_and_repeats_it() {
-    catch_in(Arc::new(|| random_cleaning(Some(PlantedRace::MovedUnseen))));
+    catch_in(Arc::new(|| random_cleaning(Some(Failpoint::MovedUnseen))));
 }
 
 #[test]
 fn shuttle_finds_a_move_of_a_changed_page_and_repeats_it() {
-    catch_in(Arc::new(|| random_cleaning(Some(PlantedRace::MovedOutdated))));
+    catch_in(Arc::new(|| random_cleaning(Some(Failpoint::MovedOutdated))));
 }
 
 /// A disk of three is lost while pages are read, changed, written early and committed; what lacks a copy gets one.
@@ -391,7 +390,7 @@ fn shuttle_a_disk_is_lost_beside_everything_else() {
 }
 
 /// Some seed finds the race, and finds it each time.
-fn catch(race: PlantedRace, failing: bool) {
+fn catch(race: Failpoint, failing: bool) {
     catch_in(Arc::new(move || random_commits(failing, Some(race))));
 }
 
@@ -405,15 +404,15 @@ fn catch_in<F: Fn() + Send + Sync + 'static>(run: Arc<F>) {
 
 #[test]
 fn shuttle_finds_a_batch_closed_with_the_gate_open_and_repeats_it() {
-    catch(PlantedRace::GateLeftOpen, false);
+    catch(Failpoint::GateLeftOpen, false);
 }
 
 #[test]
 fn shuttle_finds_a_batch_closed_over_half_a_transaction_and_repeats_it() {
-    catch(PlantedRace::PoisonUnseen, true);
+    catch(Failpoint::PoisonUnseen, true);
 }
 
 #[test]
 fn shuttle_finds_a_lost_wakeup_of_a_leader_and_repeats_it() {
-    catch(PlantedRace::WakeupLost, false);
+    catch(Failpoint::WakeupLost, false);
 }

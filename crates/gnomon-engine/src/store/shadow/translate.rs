@@ -18,7 +18,10 @@
 //! Not done here: nodes of the page table (the buffer pool has them), absent pages, older states.
 
 use super::table::PageEntry;
-use crate::sync::Mutex;
+use crate::{
+    failpoint::{Failpoint, Failpoints},
+    sync::Mutex,
+};
 
 /// Entries of one set.
 const WAYS: usize = 2;
@@ -30,10 +33,7 @@ const GROUPS: usize = if cfg!(shuttle) { 1 } else { 64 };
 /// The translation cache of a store.
 pub(super) struct Translations {
     groups: Box<[Mutex<Group>]>,
-    /// True if a planted bug is on, which the seeded schedules must catch: entries that were found before a batch was
-    /// published are filled in after it.
-    #[cfg(all(test, shuttle))]
-    pub fills_late: bool,
+    failpoints: Failpoints,
 }
 
 struct Group {
@@ -91,13 +91,9 @@ fn place(logical: u64) -> (usize, usize) {
 }
 
 impl Translations {
-    pub fn new() -> Translations {
+    pub fn new(failpoints: Failpoints) -> Translations {
         let group = || Group { sets: [Set::default(); SETS / GROUPS], published: 0, hits: 0, misses: 0 };
-        Translations {
-            groups: (0..GROUPS).map(|_| Mutex::new(group())).collect(),
-            #[cfg(all(test, shuttle))]
-            fills_late: false,
-        }
+        Translations { groups: (0..GROUPS).map(|_| Mutex::new(group())).collect(), failpoints }
     }
 
     /// Returns the entry of a data page; if it is not here, the right to fill it in.
@@ -118,19 +114,10 @@ impl Translations {
 
     /// Fills in the entry that a walk found that began after the miss, unless a batch was published meanwhile.
     pub fn fill(&self, miss: &Miss, entry: PageEntry) {
-        #[cfg(all(test, shuttle))]
-        if self.fills_late {
-            // Long enough for a batch.
-            use shuttle::rand::Rng;
-            let steps = shuttle::rand::thread_rng().gen_range(0..1000);
-            (0..steps).for_each(|_| crate::sync::thread::yield_now());
-        }
+        self.failpoints.linger(Failpoint::TranslationOutdated);
         let (group, set) = place(miss.logical);
         let mut group = self.groups[group].lock();
-        let is_current = group.published == miss.published;
-        #[cfg(all(test, shuttle))]
-        let is_current = is_current || self.fills_late;
-        if is_current {
+        if group.published == miss.published || self.failpoints.is_on(Failpoint::TranslationOutdated) {
             group.sets[set].insert(miss.logical, entry);
         }
     }
@@ -172,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_set_keeps_the_two_pages_used_last() {
-        let cache = Translations::new();
+        let cache = Translations::new(Failpoints::default());
         let page = |number: u64| 5 + number * SETS as u64;
         for number in 0..2 {
             let miss = cache.get(page(number)).unwrap_err();
@@ -191,7 +178,7 @@ mod tests {
 
     #[test]
     fn it_has_4096_entries() {
-        let cache = Translations::new();
+        let cache = Translations::new(Failpoints::default());
         (0..4096).for_each(|logical| cache.publish(logical, Some(entry(logical + 1))));
         assert!((0..4096).all(|logical| cache.get(logical).ok() == Some(entry(logical + 1))));
     }
@@ -228,7 +215,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_it_says_is_what_the_page_table_says(steps in steps()) {
-            let cache = Translations::new();
+            let cache = Translations::new(Failpoints::default());
             let mut table: HashMap<u64, PageEntry> = HashMap::new();
             let mut walks = Vec::new();
             let (mut looked, mut hits) = (0, 0);

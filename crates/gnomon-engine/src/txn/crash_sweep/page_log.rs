@@ -124,15 +124,15 @@ fn verification_tells_the_length_of_the_log_that_a_restart_reads() {
 
 #[test]
 fn bugs_planted_in_the_log_of_pages_are_caught() {
+    use Failpoint::{EosEarly, OverlapIgnored, PlacesUnsynced, UndoNotForced};
     use Strategy::{TwoLevel, TwoLevelDeferred};
-    use logged::PlantedBug::*;
     for (bug, strategy) in [
         (UndoNotForced, TwoLevel),
         (OverlapIgnored, TwoLevelDeferred),
         (EosEarly, TwoLevelDeferred),
         (PlacesUnsynced, TwoLevelDeferred),
     ] {
-        let how = How { recovery: Recovery::PageLog(strategy), logged: Some(bug), ..SHADOW };
+        let how = How { recovery: Recovery::PageLog(strategy), planted: Some(bug), ..SHADOW };
         let caught = (1..20).find_map(|seed| sweep(seed, SimDisk::new, how).err());
         let caught = caught.unwrap_or_else(|| panic!("{bug:?} was not caught"));
         println!("{bug:?}: {}", caught.lines().next().unwrap_or_default());

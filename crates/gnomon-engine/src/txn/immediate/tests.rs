@@ -2,16 +2,17 @@ use super::*;
 use crate::{
     Cursor, Database, Direction, Isolation, KeyRange, Options, Recovery, TxnOptions,
     disk::{Disk, SimDisk},
+    failpoint::Failpoint,
     store::Store,
     txn::database::Access,
 };
 
 const TWO_LEVELS: [Strategy; 2] = [Strategy::TwoLevel, Strategy::TwoLevelDeferred];
 
-fn open_planted(disk: &SimDisk, strategy: Strategy, planted: Option<PlantedBug>) -> Database {
+fn open_planted(disk: &SimDisk, strategy: Strategy, planted: Option<Failpoint>) -> Database {
     let recovery = Some(Recovery::PageLog(strategy));
     let options = Options { recovery, pool_bytes: 1 << 20, seed: Some(1), ..Options::default() };
-    let plant = |store: &mut Store| store.logged_mut().plant(planted);
+    let plant = |store: &mut Store| store.failpoints().turn_on(planted);
     Database::open_store(disk.into(), options, Access::Write, plant).unwrap()
 }
 
@@ -20,7 +21,7 @@ fn begin(db: &Database) -> Transaction {
 }
 
 /// A database with two trees, of which the first has a key.
-fn world(disk: &SimDisk, strategy: Strategy, planted: Option<PlantedBug>) -> (Database, [TreeId; 2]) {
+fn world(disk: &SimDisk, strategy: Strategy, planted: Option<Failpoint>) -> (Database, [TreeId; 2]) {
     let db = open_planted(disk, strategy, planted);
     let mut txn = begin(&db);
     let trees = [txn.create_tree().unwrap(), txn.create_tree().unwrap()];
@@ -67,7 +68,7 @@ fn what_was_taken_back_is_not_taken_back_again() {
     for strategy in Strategy::ALL {
         assert_eq!(found(strategy, None), (None, b"second".to_vec()), "{}", strategy.name());
     }
-    let planted = Some(PlantedBug::CompensationUnrecorded);
+    let planted = Some(Failpoint::CompensationUnrecorded);
     assert_ne!(found(Strategy::TwoLevel, planted), (None, b"second".to_vec()), "it was not caught");
 }
 
@@ -131,7 +132,7 @@ fn a_light_subtransaction_waits_for_one_that_has_not_ended() {
     for strategy in TWO_LEVELS {
         assert_eq!(found(strategy, None), b"second", "{}", strategy.name());
     }
-    let planted = Some(PlantedBug::LightUnchecked);
+    let planted = Some(Failpoint::LightUnchecked);
     assert_ne!(found(Strategy::TwoLevelDeferred, planted), b"second", "it was not caught");
 }
 

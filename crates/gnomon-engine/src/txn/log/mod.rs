@@ -44,11 +44,10 @@ use super::{
     bytes::put_varint,
     database::{Access, Handle, Options},
 };
-#[cfg(all(test, shuttle))]
-use crate::store::shadow::PlantedRace;
 use crate::{
     Csn, Error, Result,
     disk::Disk,
+    failpoint::{Failpoint, Failpoints},
     id::Lsn,
     store::{
         Durability, GroupCommit,
@@ -57,6 +56,7 @@ use crate::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
+        thread,
     },
     wal::{self, Log, LogCounts, LogOptions},
 };
@@ -95,6 +95,7 @@ fn log_options(control: &Control, epoch: u32, reaches: Lsn) -> LogOptions {
         segment_bytes: control.segment_bytes,
         epoch,
         reaches,
+        failpoints: Failpoints::default(),
     }
 }
 
@@ -176,20 +177,6 @@ impl Unread {
     }
 }
 
-/// Bugs that the crash sweep must catch.
-#[cfg(all(test, not(shuttle)))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlantedBug {
-    /// The log is given up before a root has what it says.
-    GivenUpFirst,
-    /// Commits are replayed that the root has.
-    ReplayedTwice,
-    /// A commit that only a root has counts as durable before that.
-    RootNotAwaited,
-    /// A commit is acknowledged before its record is forced.
-    NotForced,
-}
-
 /// Bytes of the log between two calls of `progress`.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
@@ -207,8 +194,7 @@ pub(super) struct CommitLog {
     log_bytes_max: u64,
     /// True if it is so long, or so many changed pages wait, that a checkpoint should be taken.
     wants_checkpoint: AtomicBool,
-    #[cfg(all(test, not(shuttle)))]
-    planted: Option<PlantedBug>,
+    failpoints: Failpoints,
 }
 
 /// The order of records: the last one in the log, and those that are held back.
@@ -245,10 +231,9 @@ impl Pending {
     /// Takes the CSN of a page transaction and its place in the log in one step.
     pub fn append(mut self, pages: &mut PageTxn<'_>) -> Csn {
         let log = self.log.clone();
-        #[cfg(all(test, shuttle))]
-        if log.store.race == Some(PlantedRace::RecordOutOfOrder) {
+        if log.failpoints.is_on(Failpoint::RecordOutOfOrder) {
             let csn = pages.take_csn();
-            crate::sync::thread::yield_now();
+            thread::yield_now();
             let mut order = log.order.lock();
             log.append(csn, &self.bytes);
             order.appended = order.appended.max(csn);
@@ -256,9 +241,7 @@ impl Pending {
         }
         let mut order = log.order.lock();
         let csn = pages.take_csn();
-        let is_in_root = self.is_in_root;
-        #[cfg(all(test, not(shuttle)))]
-        let is_in_root = is_in_root && log.planted != Some(PlantedBug::RootNotAwaited);
+        let is_in_root = self.is_in_root && !log.failpoints.is_on(Failpoint::SuperblockNotAwaited);
         let room = self.room.take().expect("it is appended once");
         if is_in_root || !order.held.is_empty() {
             let bytes = std::mem::take(&mut self.bytes);
@@ -294,11 +277,10 @@ impl CommitLog {
         let Unread { disk, mut control, new, epoch, reaches } = unread;
         let how = log_options(&control.control(), epoch, reaches);
         let is_new = new.is_some();
-        let root = store.last_csn();
-        #[cfg(all(test, not(shuttle)))]
-        let root = match options.log_bug {
-            Some(PlantedBug::ReplayedTwice) => Csn(root.0.saturating_sub(1)),
-            _ => root,
+        let failpoints = store.failpoints.clone();
+        let root = match failpoints.is_on(Failpoint::ReplayedTwice) {
+            true => Csn(store.last_csn().0.saturating_sub(1)),
+            false => store.last_csn(),
         };
         let log = match new {
             Some(log) => log,
@@ -324,14 +306,13 @@ impl CommitLog {
             log,
             epoch,
             control: Mutex::new(control),
-            durability: Durability::new(csn),
+            durability: Durability::new(csn, failpoints.clone()),
             order: Mutex::new(Order { appended: csn, held: VecDeque::new() }),
             room: Room::default(),
             log_bytes_max: options.log_bytes_max,
             wants_checkpoint: AtomicBool::new(false),
             store: store.clone(),
-            #[cfg(all(test, not(shuttle)))]
-            planted: options.log_bug,
+            failpoints,
         });
         log.durability.set_interval(options.group_commit_interval);
         log.look_for_checkpoint();
@@ -442,16 +423,14 @@ impl CommitLog {
             let order = self.order.lock();
             (order.appended, self.log.end())
         };
-        #[cfg(all(test, not(shuttle)))]
-        if self.planted == Some(PlantedBug::GivenUpFirst) {
+        if self.failpoints.is_on(Failpoint::GivenUpFirst) {
             self.give_up(tail, csn)?;
         }
         self.store.flush()?;
         assert!(self.store.durable_csn() >= csn, "a batch has every commit that had its CSN before");
-        #[cfg(all(test, shuttle))]
-        let tail = match self.store.race {
-            Some(PlantedRace::CheckpointBehindBatch) => self.log.end(),
-            _ => tail,
+        let tail = match self.failpoints.is_on(Failpoint::CheckpointBehindBatch) {
+            true => self.log.end(),
+            false => tail,
         };
         self.give_up(tail, csn)
     }
@@ -529,8 +508,7 @@ impl GroupCommit for CommitLog {
             self.append_held(&mut order);
             (order.appended, self.log.end())
         };
-        #[cfg(all(test, not(shuttle)))]
-        if self.planted == Some(PlantedBug::NotForced) {
+        if self.failpoints.is_on(Failpoint::RecordNotForced) {
             return Ok(csn);
         }
         self.log.force(end).map_err(|error| self.store.poison(&error))?;

@@ -163,6 +163,7 @@ mod tests {
             segment_bytes: 1 << 16,
             epoch: 1,
             reaches: crate::id::Lsn(0),
+            failpoints: Default::default(),
         };
         let log = Log::create(&disk, options).unwrap();
         let room = Room::default();

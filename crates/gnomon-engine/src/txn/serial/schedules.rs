@@ -6,7 +6,8 @@ use super::super::{database::Access, *};
 use crate::{
     Error, LogShape, Result, TreeId,
     disk::SimDisk,
-    store::{Store, shadow::PlantedRace},
+    failpoint::Failpoint,
+    store::Store,
     sync::{Arc, Mutex, check_random, find_failing_seed, run_seed, thread},
 };
 
@@ -50,7 +51,7 @@ fn procedures() -> Vec<Procedure> {
     ]
 }
 
-fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
+fn open(disk: &SimDisk, race: Option<Failpoint>) -> Database {
     let options = Options {
         recovery: Some(Recovery::CommitLog(Records::Calls)),
         execution: Execution::Serial { executors: 2, queue_max: 10 },
@@ -63,7 +64,7 @@ fn open(disk: &SimDisk, race: Option<PlantedRace>) -> Database {
     };
     Database::open_store(disk.into(), options, Access::Write, |store| {
         if let Store::Shadow(_) = store {
-            store.shadow_mut().race = race;
+            store.failpoints().turn_on(race);
         }
     })
     .unwrap()
@@ -82,7 +83,7 @@ fn look(db: &Database) -> Result<[(u64, u64); 2]> {
     Ok(seen)
 }
 
-fn calls_and_clients(race: Option<PlantedRace>) {
+fn calls_and_clients(race: Option<Failpoint>) {
     let disk = SimDisk::new(1);
     let db = open(&disk, race);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
@@ -142,7 +143,7 @@ fn shuttle_calls_in_partitions_and_clients_see_whole_calls() {
 
 #[test]
 fn shuttle_finds_an_executor_that_does_not_lock_its_partitions() {
-    let run = || calls_and_clients(Some(PlantedRace::PartitionsNotLocked));
+    let run = || calls_and_clients(Some(Failpoint::PartitionsNotLocked));
     let (seed, _) = find_failing_seed(0..2000, Arc::new(run)).expect("nothing was found");
     assert!(
         std::panic::catch_unwind(|| run_seed(seed, Arc::new(run))).is_err(),
