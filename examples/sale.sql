@@ -1,7 +1,7 @@
--- A ticket sale, for `gnomon lab compare`. Nine of ten customers want the same concert, and each thinks for a moment
+-- A ticket sale, for `gnomon compare`. Nine of ten customers want the same concert, and each thinks for a moment
 -- before he pays.
 --
---   gnomon lab compare --file examples/sale.sql --init examples/sale-init.sql
+--   gnomon compare --file examples/sale.sql --init examples/sale-init.sql
 
 \set customer random_zipfian(1, 100000, 1.1)
 \set tickets random(1, 4)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LOCKS = [ROOT, ROOT / "crates/gnomon-lab/peers"]
+LOCKS = [ROOT, ROOT / "crates/gnomon-bench/peers"]
 
 LICENCES = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0",

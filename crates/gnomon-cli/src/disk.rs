@@ -4,10 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use gnomon_engine::{Database, Options};
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use serde_json::json;
 
-use crate::{Failure, storage::options};
+use crate::storage::options;
 
 /// Shows the disks of a database, or adds one.
 ///

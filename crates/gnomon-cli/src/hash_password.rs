@@ -6,10 +6,9 @@ use std::{
 };
 
 use clap::Args;
+use gnomon_program::{Failure, signals};
 use gnomon_server::Verifier;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-
-use crate::{Failure, signals};
 
 /// The exit code after Ctrl-C, as shells have it: 128 and the signal's number.
 const STOPPED: i32 = 130;

@@ -9,14 +9,14 @@ use std::{
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use gnomon_engine::{Database, Error, Recovery, TreeId, VerifyReport, disk::DiskSet};
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use gnomon_sql::{
     SqlState,
     catalog::{CATALOG_TREE, Catalog, SEQUENCE_TREE},
 };
 use serde_json::json;
 
-use crate::{Failure, storage::options};
+use crate::storage::options;
 
 /// Shows sizes, commits and trees, with the tables and indexes of SQL that they hold. Reads everything that a
 /// database has; changes nothing and needs no right to write. No process that writes may have it open.

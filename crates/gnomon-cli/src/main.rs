@@ -1,29 +1,27 @@
 //! The program `gnomon`: a database that is served, asked, measured, inspected, verified and backed up.
 //!
-//! Exit codes: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2 for arguments
-//! that make no sense; SIGPIPE when the reader of the results is gone. Results go to standard output, everything else
-//! to standard error.
+//! Exit codes, and what goes to standard output and to standard error: [`gnomon_program`].
 
 mod allocator;
 mod backup;
 mod bench;
+mod compare;
 mod disk;
-mod failure;
 mod hash_password;
 mod inspect;
-mod lab;
 mod scrub;
 mod serve;
 mod shell;
-mod signals;
 mod storage;
 mod verify;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-use failure::Failure;
+use clap::{
+    Parser, Subcommand,
+    error::{ContextKind, ContextValue},
+};
+use gnomon_program::{Failure, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,8 +54,8 @@ enum Command {
     Sql(shell::Sql),
     /// Measure a workload, in this process or on a server.
     Bench(bench::Bench),
-    /// Measure again what papers state: experiments, with what was stated beside what was measured.
-    Lab(lab::Lab),
+    /// Run transactions of your own under every recovery method.
+    Compare(compare::Compare),
     /// Show what a database consists of.
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
@@ -75,7 +73,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Arguments::parse().command;
+    let command =
+        Arguments::try_parse().map_err(with_place_of_lab).unwrap_or_else(|error| error.exit()).command;
     // A server works for its clients: it goes on when the reader of its messages is gone.
     let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };
     if let Err(error) = pipe.and_then(|()| signals::survive_long_files()) {
@@ -86,7 +85,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
-        Command::Lab(arguments) => lab::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Disk(arguments) => disk::run(&arguments),
@@ -101,6 +100,15 @@ fn main() -> ExitCode {
     })
 }
 
+/// Adds to the refusal of `gnomon lab` where its commands are.
+fn with_place_of_lab(mut error: clap::Error) -> clap::Error {
+    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("lab".into())) {
+        let place = "experiments are commands of the program gnomon-lab; a comparison is `gnomon compare`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![place.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,26 +116,9 @@ mod tests {
 
     #[test]
     fn the_arguments_are_consistent_and_every_command_has_examples() {
-        let mut command = Arguments::command();
-        command.build();
-        command.clone().debug_assert();
         assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
-        let mut commands: Vec<_> = command.get_subcommands().filter(|sub| sub.get_name() != "help").collect();
-        assert_eq!(commands.len(), 11);
-        while let Some(command) = commands.pop() {
-            if command.has_subcommands() {
-                commands.extend(command.get_subcommands().filter(|sub| sub.get_name() != "help"));
-            } else {
-                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(help.starts_with("Examples:"), "{}", command.get_name());
-                assert!(help.lines().all(|line| line.chars().count() < 80), "a terminal wraps {help}");
-                let own = |argument: &&clap::Arg| !["help", "version"].contains(&argument.get_id().as_str());
-                for argument in command.get_arguments().filter(own) {
-                    let name = format!("{} {}", command.get_name(), argument.get_id());
-                    assert!(argument.get_help().is_some(), "{name} has no help");
-                    assert!(argument.get_long_help().is_some(), "{name} has no long help");
-                }
-            }
-        }
+        let command = Arguments::command();
+        assert_eq!(command.get_subcommands().count(), 11);
+        gnomon_program::help::assert_complete(command);
     }
 }

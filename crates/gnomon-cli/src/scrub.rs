@@ -4,10 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use gnomon_engine::{Database, Finding, Options};
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use serde_json::json;
 
-use crate::{Failure, storage::options};
+use crate::storage::options;
 
 /// Reads every copy of every page, and of the page table pointer. In a mirrored database what is damaged gets a new
 /// copy made of the other one; what is damaged of free space is zeroed.

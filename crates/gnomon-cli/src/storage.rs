@@ -7,9 +7,7 @@ use std::{
 
 use clap::Args;
 use gnomon_engine::{Commits, Database, Execution, Options, Recovery};
-use gnomon_lab::{argument::parse_interval, progress::Progress};
-
-use crate::Failure;
+use gnomon_program::{Failure, Progress, argument::parse_interval};
 
 /// Where a database is kept.
 #[derive(Args)]

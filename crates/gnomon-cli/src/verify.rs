@@ -7,10 +7,10 @@ use gnomon_engine::{
     Error, Finding, Severity, VerifyReport,
     disk::{DiskSet, LIST_FILE},
 };
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use serde_json::json;
 
-use crate::{Failure, storage::options};
+use crate::storage::options;
 
 /// Checks every page's checksum, version and identity, the page table, the map of space and the structure of every
 /// tree. Changes nothing and needs no right to write. No process that writes may have the database open.

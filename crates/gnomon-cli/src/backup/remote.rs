@@ -8,10 +8,9 @@ use std::{
 };
 
 use gnomon_engine::{Backup, BackupId, Error, check_backup};
+use gnomon_program::Failure;
 use gnomon_tls::client::{Target, UrlError};
 use postgres::Client;
-
-use crate::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after the last bytes until a host is asked whether it is there.

@@ -8,10 +8,9 @@ use std::{
 
 use clap::Args;
 use gnomon_engine::{BackupId, Error, RestorePhase, disk::FileDisk};
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 
 use super::{header_json, set::BackupSet, time_text};
-use crate::Failure;
 
 /// Makes a database of backups, in a directory that is empty or not there yet.
 ///

@@ -12,8 +12,7 @@ use gnomon_engine::{
     read_backup_header,
     sync::Arc,
 };
-
-use crate::Failure;
+use gnomon_program::Failure;
 
 const SUFFIX: &str = ".gnomon-backup";
 const PART_SUFFIX: &str = ".part";

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use comfy_table::{Table, presets};
 use gnomon_engine::{Backup as Taken, BackupId, Database, Error, Options, check_backup};
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use serde_json::json;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     set::{BackupSet, Stored},
     size_text, time_text,
 };
-use crate::{Failure, storage::options};
+use crate::storage::options;
 
 /// The nice value of the backup of a served database.
 const BACKUP_NICE: i32 = 10;

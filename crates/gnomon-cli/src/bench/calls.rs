@@ -3,21 +3,22 @@
 use std::process::ExitCode;
 
 use clap::{Args, value_parser};
-use gnomon_engine::{Execution, env::processors};
-use gnomon_lab::{
-    argument::{parse_interval, parse_rate},
-    calls::{self, Calls, Settings},
+use gnomon_bench::{
     drive::Load,
-    progress::Progress,
-    recovery::Method,
-    tpcc::{
-        Tpcc,
-        sql::{self, Isolation},
+    isolation::Isolation,
+    procedure::{
+        self, Calls, Settings,
+        tpcc::{Tpcc, sql},
     },
+    recovery::Method,
+};
+use gnomon_engine::{Execution, env::processors};
+use gnomon_program::{
+    Failure, Progress,
+    argument::{parse_interval, parse_rate},
 };
 
 use super::common::{self, Course};
-use crate::Failure;
 
 /// A workload's own arguments, and those that all have.
 #[derive(Args)]
@@ -88,13 +89,13 @@ impl<W: Args + Calls> RunCalls<W> {
         if self.check {
             return course.run(W::NAME, |seed, cancel| {
                 let mut progress = Progress::on_stderr("replaying the log");
-                calls::check_left::<W>(&self.settings(&course.load(seed, cancel))?, &mut progress)
+                procedure::check_left::<W>(&self.settings(&course.load(seed, cancel))?, &mut progress)
             });
         }
         course.run(W::NAME, |seed, cancel| {
             let settings = self.settings(&course.load(seed, cancel))?;
             let mut progress = Progress::on_stderr("loading");
-            calls::bench(&self.workload, &settings, seed, &mut progress, cancel)
+            procedure::bench(&self.workload, &settings, seed, &mut progress, cancel)
         })
     }
 

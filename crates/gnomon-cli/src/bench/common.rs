@@ -3,16 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use gnomon_engine::sync::{Arc, atomic::AtomicBool};
-use gnomon_lab::{
-    argument::{parse_interval, parse_measured, parse_switch, parse_time},
+use gnomon_bench::{
     drive::Load,
     recovery::Recovery,
-    sql::Server,
+    store::server::Server,
     workload::{Place, Settings},
 };
-
-use crate::Failure;
+use gnomon_engine::sync::{Arc, atomic::AtomicBool};
+use gnomon_program::{
+    Failure,
+    argument::{parse_interval, parse_measured, parse_switch, parse_time},
+};
 
 /// Options of every workload.
 #[derive(Args)]

@@ -6,6 +6,14 @@ mod common;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use gnomon_bench::{
+    objects::{self, Objects},
+    procedure::voter::Voter,
+    recovery::Recovery,
+    report::Findings,
+    store,
+    workload::{self, Workload, counter::Counter, hotspot::Hotspot, stock::Stock, tpcb::Tpcb},
+};
 use gnomon_engine::{
     env::Rng,
     sync::{
@@ -13,21 +21,8 @@ use gnomon_engine::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use gnomon_lab::{
-    counter::Counter,
-    hotspot::Hotspot,
-    objects::{self, Objects},
-    progress::Progress,
-    recovery::Recovery,
-    report::Findings,
-    stock::Stock,
-    store,
-    tpcb::Tpcb,
-    voter::Voter,
-    workload::{self, Workload},
-};
+use gnomon_program::{Failure, Progress, signals};
 
-use crate::{Failure, signals};
 use calls::{RunCalls, RunTpcc};
 use common::{Common, Course};
 

@@ -1,9 +1,8 @@
 //! The limit on open files, raised for as many connections as the server may have.
 
+use gnomon_program::Failure;
 use gnomon_server::descriptors_needed;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use crate::failure::Failure;
 
 /// Descriptors for all but the sockets of clients: files of the database, spilled rows, metrics, a cluster.
 const OTHERS: u64 = 256;

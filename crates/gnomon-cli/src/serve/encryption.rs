@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use gnomon_program::Failure;
 use gnomon_server::{ClientCertificates, Clients, Tls, TlsFiles};
-
-use crate::Failure;
 
 /// How connections are encrypted.
 #[derive(Args)]

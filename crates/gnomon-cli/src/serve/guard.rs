@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gnomon_program::Failure;
 use gnomon_server::Tls;
 use hyper::{
     HeaderMap,
     header::{AUTHORIZATION, HeaderValue},
 };
 use tokio_rustls::TlsAcceptor;
-
-use crate::Failure;
 
 /// The access to metrics.
 #[derive(Args)]

@@ -14,6 +14,7 @@ use gnomon_engine::{
     Database,
     sync::{Arc, OnceLock, atomic::AtomicU64, thread},
 };
+use gnomon_program::Failure;
 use gnomon_server::{Kind, ServerHandle};
 use gnomon_sql::catalog::system::Cluster;
 use http_body_util::Full;
@@ -44,7 +45,6 @@ use tokio::{
 };
 
 use super::guard::Guard;
-use crate::Failure;
 
 /// Maximum number of connections that are answered at a time.
 const CONNECTIONS_MAX: usize = 100;

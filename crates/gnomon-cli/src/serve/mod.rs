@@ -9,6 +9,8 @@ use std::{
 };
 
 use clap::{Args, builder::NonEmptyStringValueParser};
+use cluster::{ClusterArguments, Credentials};
+use encryption::EncryptionArguments;
 use gnomon_engine::{
     Database, Error,
     sync::{
@@ -17,13 +19,12 @@ use gnomon_engine::{
         thread,
     },
 };
+use gnomon_program::{Failure, signals};
 use gnomon_server::{Auth, Server, ServerError, ServerOptions, Tls, Users};
 use gnomon_sql::session::{MemoryLimits, SqlDatabase};
-
-use crate::{Failure, signals, storage::Storage};
-use cluster::{ClusterArguments, Credentials};
-use encryption::EncryptionArguments;
 use guard::GuardArguments;
+
+use crate::storage::Storage;
 
 mod cluster;
 mod descriptors;

@@ -2,9 +2,8 @@
 
 use std::{collections::VecDeque, io::BufRead, path::PathBuf};
 
+use gnomon_program::Failure;
 use rustyline::{DefaultEditor, error::ReadlineError};
-
-use crate::Failure;
 
 /// The result of reading a line.
 pub enum Line {

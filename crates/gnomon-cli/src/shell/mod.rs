@@ -24,6 +24,7 @@ use gnomon_engine::{
         atomic::{AtomicBool, Ordering},
     },
 };
+use gnomon_program::{Failure, signals};
 use gnomon_sql::{
     Notice,
     session::{Session, SessionOptions, SqlDatabase, TransactionStatus},
@@ -36,7 +37,7 @@ use self::{
     output::{CopyFile, Format, Printer, Style},
     progress::{Instead, Watch},
 };
-use crate::{Failure, signals, storage::Storage};
+use crate::storage::Storage;
 
 const COMMANDS: &str = "  \\copy T FROM 'FILE' [WITH ...]
                 read rows of a table from a file; T may have columns: t (a, b)

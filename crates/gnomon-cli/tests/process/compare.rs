@@ -1,4 +1,4 @@
-//! `gnomon lab compare`: pgbench's own script and the example's, its report, and files that cannot be run.
+//! `gnomon compare`: pgbench's own script and the example's, its report, and files that cannot be run.
 
 use std::{path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use crate::harness::{Ran, run, text};
 const SHORT: [&str; 6] = ["--clients", "4", "--warm-up", "0.1", "--seed", "7"];
 
 fn compare(file: &Path, more: &[&str]) -> Ran {
-    run(&[&["lab", "compare", "--file", text(file)], &SHORT[..], more].concat())
+    run(&[&["compare", "--file", text(file)], &SHORT[..], more].concat())
 }
 
 /// Returns the JSON report of a comparison, which runs longer and longer until every variant has committed something: a
@@ -113,7 +113,7 @@ fn files_that_cannot_be_run_are_refused_and_leave_nothing() {
         let ran = compare(&script, &[&quick[..], more].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{sql}: {}", ran.stderr);
         let last = ran.stderr.lines().last().unwrap_or_default();
-        assert!(last.starts_with("gnomon: lab compare: ") && last.contains(said), "{sql}: {}", ran.stderr);
+        assert!(last.starts_with("gnomon: compare: ") && last.contains(said), "{sql}: {}", ran.stderr);
         assert!(!out.exists(), "{sql}");
     }
     let ran = compare(&directory.path().join("none.sql"), &quick);

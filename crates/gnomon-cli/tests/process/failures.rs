@@ -48,13 +48,16 @@ fn arguments_that_make_no_sense_are_refused() {
         &["sql"],
         &["bench", "tpcb", "--clients", "0"],
         &["bench", "tpcb", "--seconds", "0"],
-        &["lab", "run", "shadow/tpcb", "--set", "levels"],
+        &["lab", "run", "shadow/tpcb"],
         &["serve", "--listen", "nowhere"],
         &["serve", "--listen", "5445", "--port", "5446"],
         &["serve", "--user", "alice"],
     ] {
         assert_eq!(run(arguments).code, Some(2), "{arguments:?}");
     }
+    let refused = run(&["lab", "list"]).stderr;
+    assert!(refused.contains("unrecognized subcommand 'lab'\n\n  tip: "), "{refused}");
+    assert!(refused.contains("the program gnomon-lab") && refused.contains("gnomon compare"), "{refused}");
     for command in ["bench tpcb", "bench objects", "serve", "sql db"] {
         let ran = run(&[&command.split(' ').collect::<Vec<_>>()[..], &["--recovery", "log"]].concat());
         assert_eq!(ran.code, Some(2), "{command}");
@@ -254,31 +257,6 @@ fn a_closed_pipe_ends_a_program_silently() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
         assert_eq!(output.status.signal(), Some(13), "{arguments:?} ends by SIGPIPE, a shell's 141");
     }
-}
-
-#[test]
-fn an_experiment_prints_one_json_object_and_an_unknown_one_names_those_there_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("out");
-    let set = ["--set", "levels=2", "--dir", text(directory.path()), "--out", text(&out)];
-    let arguments =
-        [&["lab", "run", "shadow/tpcb", "--quick", "--seconds", "0.05", "--seed", "3", "--json"], &set[..]];
-    let ran = run(&arguments.concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((&report["seed"], &report["settings"]["seconds"]), (&3.into(), &"0.05".into()));
-    assert_eq!(std::fs::read_to_string(out.join("result.json")).unwrap(), ran.stdout);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "its databases are removed");
-    let ran = run(&["lab", "run", "shadow/nonsense"]);
-    assert_eq!(ran.code, Some(2));
-    assert!(
-        ran.stderr.contains("'shadow/nonsense'") && ran.stderr.contains("there are shadow/tpcb"),
-        "{ran:?}"
-    );
-    let out = directory.path().join("none");
-    let ran = run(&["lab", "run", "shadow/tpcb", "--quick", "--set", "levels=x", "--out", text(&out)]);
-    assert!(ran.code == Some(1) && !out.exists(), "nothing is left of a run that failed: {ran:?}");
-    assert!(run(&["lab", "list"]).stdout.starts_with("shadow/tpcb: "));
 }
 
 /// A file system in memory; none where this user must not mount one.

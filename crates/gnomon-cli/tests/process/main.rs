@@ -19,7 +19,6 @@ mod files;
 mod harness;
 mod history;
 mod kill;
-mod page;
 mod pgbench;
 mod prepared;
 mod psql;

@@ -1,8 +1,7 @@
-//! Experiments: what the papers state, measured again on Gnomon; what `gnomon lab` runs.
+//! Experiments: what the papers state, measured again on Gnomon; what `gnomon-lab` runs.
 //!
 //! - [`EXPERIMENTS`] is the register: name, source, what the source states, settings, and what runs it;
-//! - [`run`] runs one and gives a [`Report`] ([`result`]): for people, as JSON, and with figures ([`plot`]) in a
-//!   directory; [`machine`]: on what it ran;
+//! - [`run`] runs one and returns its [`Report`];
 //! - [`shadow`]: the experiments of "Shadow Paging Is Feasible";
 //! - [`multilevel`]: the experiments of "A Performance Evaluation of Multi-Level Transaction Management";
 //! - [`logging`]: the experiments of "Recovery algorithms for in-memory OLTP databases";
@@ -16,39 +15,22 @@
 //! invariant is a failure, not a figure. Databases are made in a directory of the run's own, which is removed when it
 //! ends, however it ends.
 
-use std::{
-    cmp,
-    collections::BTreeMap,
-    fmt,
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::{cmp, collections::BTreeMap, fmt, path::PathBuf, str::FromStr};
 
-use gnomon_engine::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-use tempfile::TempDir;
-
-use crate::{
-    progress::Progress,
+use gnomon_bench::{
+    result::{About, Outcome, Report, Verdict, text::quoted},
     store::{Result, StoreError},
+    workspace::Workspace,
 };
+use gnomon_engine::sync::{Arc, atomic::AtomicBool};
+use gnomon_program::Progress;
 
 pub mod kbound;
 pub mod logging;
-pub mod machine;
 pub mod multilevel;
 pub mod operations;
-pub mod plot;
-pub mod result;
 pub mod semantics;
 pub mod shadow;
-
-use machine::Machine;
-use plot::Figure;
-pub(crate) use result::{About, quoted};
-pub use result::{Claim, Listing, Report, ResultTable, Verdict};
 
 /// All experiments, in the order in which they are listed.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -107,7 +89,7 @@ pub struct Experiment {
     pub settings: &'static [&'static [Setting]],
     /// What its tables' headings are short for.
     pub terms: &'static [&'static str],
-    run: fn(&Values, &mut Lab) -> Result<Outcome>,
+    run: fn(&Values, &mut Workspace) -> Result<Outcome>,
 }
 
 impl Experiment {
@@ -166,12 +148,6 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values(BTreeMap<&'static str, String>);
 
-impl FromIterator<(&'static str, String)> for Values {
-    fn from_iter<I: IntoIterator<Item = (&'static str, String)>>(values: I) -> Values {
-        Values(values.into_iter().collect())
-    }
-}
-
 impl Values {
     fn new(experiment: &Experiment, request: &Request) -> Result<Values> {
         let own = |setting: &'static Setting| (setting.name, setting.own(request.quick).to_owned());
@@ -229,93 +205,6 @@ impl Values {
     }
 }
 
-/// What an experiment works with.
-pub struct Lab {
-    pub(crate) progress: Progress,
-    pub(crate) cancel: Arc<AtomicBool>,
-    seed: u64,
-    machine: Machine,
-    directory: TempDir,
-    databases: usize,
-}
-
-impl Lab {
-    /// With a directory of its own in `dir`, or the system's temporary one.
-    pub(crate) fn new(
-        progress: Progress,
-        cancel: &Arc<AtomicBool>,
-        seed: u64,
-        dir: Option<&Path>,
-    ) -> Result<Lab> {
-        let directory = match dir {
-            Some(dir) => std::fs::create_dir_all(dir).and_then(|()| TempDir::with_prefix_in("lab-", dir)),
-            None => TempDir::with_prefix("gnomon-lab-"),
-        };
-        let directory = directory.map_err(|error| {
-            let place = dir.map_or_else(std::env::temp_dir, Path::to_path_buf);
-            StoreError::unexpected(format!("cannot make databases in {}: {error}", place.display()))
-        })?;
-        let machine = Machine::here(directory.path());
-        Ok(Lab { progress, cancel: cancel.clone(), seed, machine, directory, databases: 0 })
-    }
-
-    pub(crate) fn check_canceled(&self) -> Result<()> {
-        match self.cancel.load(Ordering::Acquire) {
-            true => Err(StoreError::unexpected("canceled")),
-            false => Ok(()),
-        }
-    }
-
-    /// A path for a new database.
-    pub(crate) fn new_path(&mut self) -> PathBuf {
-        self.databases += 1;
-        self.directory.path().join(format!("database-{}", self.databases))
-    }
-
-    /// Copies a database that nobody changes meanwhile.
-    pub(crate) fn copy(&mut self, database: &Path) -> Result<PathBuf> {
-        let path = self.new_path();
-        let copied = (|| {
-            std::fs::create_dir(&path)?;
-            for entry in std::fs::read_dir(database)? {
-                let entry = entry?;
-                let copy = path.join(entry.file_name());
-                std::fs::copy(entry.path(), &copy)?;
-                // So that no run waits for a copy to reach the disk.
-                #[expect(clippy::disallowed_methods, reason = "nobody has the copy open")]
-                std::fs::File::open(copy)?.sync_all()?;
-            }
-            std::io::Result::Ok(())
-        })();
-        copied.map_err(|error| StoreError::Failed(error.into()))?;
-        Ok(path)
-    }
-
-    /// Removes a closed database, to have its room.
-    pub(crate) fn remove(&self, database: &Path) -> Result<()> {
-        std::fs::remove_dir_all(database).map_err(|error| StoreError::Failed(error.into()))
-    }
-}
-
-/// What an experiment found.
-pub struct Outcome {
-    /// Stated figures beside measured ones.
-    pub claims: Vec<Claim>,
-    /// What differs from the paper's set-up.
-    pub differences: Vec<String>,
-    /// Everything that was measured: a JSON object.
-    pub data: serde_json::Value,
-    /// The same for people.
-    pub tables: Vec<ResultTable>,
-    /// The same drawn.
-    pub figures: Vec<Figure>,
-}
-
-/// The experiment of a name.
-pub fn find(name: &str) -> Option<&'static Experiment> {
-    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
-}
-
 /// A list of experiments for people: what each measures, what is stated, and what can be set.
 pub fn list<'e>(experiments: impl IntoIterator<Item = &'e Experiment>) -> String {
     let mut text = String::new();
@@ -352,22 +241,25 @@ pub fn run(
     cancel: &Arc<AtomicBool>,
 ) -> Result<Report> {
     let settings = Values::new(experiment, request)?;
-    let mut lab = Lab::new(progress, cancel, request.seed, request.dir.as_deref())?;
+    let mut workspace = Workspace::new(progress, cancel, request.seed, request.dir.as_deref())?;
     let about = About {
         experiment: experiment.name.to_owned(),
         source: experiment.source,
         measures: experiment.measures,
         terms: experiment.terms,
         quick: request.quick,
+        seed: request.seed,
         command: command(experiment, request, &settings),
+        settings: settings.0.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        machine: workspace.machine.clone(),
     };
-    let outcome = (experiment.run)(&settings, &mut lab)?;
-    Ok(Report::new(about, settings, &lab, outcome))
+    let outcome = (experiment.run)(&settings, &mut workspace)?;
+    Ok(Report::new(about, outcome))
 }
 
 /// The command that runs the same again, for a shell: with whatever is not as it would be by itself.
 fn command(experiment: &Experiment, request: &Request, values: &Values) -> String {
-    let mut words = vec!["gnomon lab run".to_owned(), experiment.name.to_owned()];
+    let mut words = vec!["gnomon-lab run".to_owned(), experiment.name.to_owned()];
     if request.quick {
         words.push("--quick".to_owned());
     }
@@ -409,26 +301,6 @@ fn verdict_about(comparable: bool, measured: Option<f64>, stated: f64, better: c
     }
 }
 
-/// A number as people read it, with as many digits as tell something.
-pub(crate) fn figure(number: f64) -> String {
-    match number.abs() {
-        _ if !number.is_finite() => "-".into(),
-        size if size >= 100.0 => format!("{number:.0}"),
-        size if size >= 10.0 => format!("{number:.1}"),
-        _ => format!("{number:.2}"),
-    }
-}
-
-/// Several of them.
-fn figures(numbers: impl IntoIterator<Item = f64>) -> String {
-    numbers.into_iter().map(figure).collect::<Vec<_>>().join(", ")
-}
-
-/// A share as people read it.
-pub(crate) fn percent(share: f64, digits: usize) -> String {
-    format!("{:.digits$} %", share * 100.0)
-}
-
 /// Checks of tests that a quick run compares what is stated, and is the same again.
 #[cfg(test)]
 fn check_quick_run(experiment: &'static Experiment, set: &[(&str, &str)]) {
@@ -467,9 +339,8 @@ mod tests {
         for experiment in EXPERIMENTS {
             let names: BTreeSet<_> = experiment.settings().map(|setting| setting.name).collect();
             assert_eq!(names.len(), experiment.settings().count(), "{}", experiment.name);
-            assert!(find(experiment.name).is_some() && !experiment.stated.is_empty());
+            assert!(!experiment.stated.is_empty());
         }
-        assert!(find("shadow/none").is_none());
     }
 
     #[test]
@@ -493,14 +364,14 @@ mod tests {
             command(experiment, request, &Values::new(experiment, request).unwrap())
         };
         let mut request = Request { quick: true, seed: 7, ..Request::default() };
-        assert_eq!(of(&request), "gnomon lab run shadow/tpcb --quick --seed 7");
+        assert_eq!(of(&request), "gnomon-lab run shadow/tpcb --quick --seed 7");
         request.set = [("runs", "1"), ("levels", "1, 2"), ("seconds", "0.5")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
         request.dir = Some("it's here".into());
         assert_eq!(
             of(&request),
-            "gnomon lab run shadow/tpcb --quick --seed 7 --set 'levels=1, 2' --set seconds=0.5 --dir 'it'\\''s here'",
+            "gnomon-lab run shadow/tpcb --quick --seed 7 --set 'levels=1, 2' --set seconds=0.5 --dir 'it'\\''s here'",
             "what is set to its own value need not be said"
         );
     }
@@ -525,12 +396,6 @@ mod tests {
         assert_eq!(verdict(true, Some(false)), Verdict::DoesNotHold);
         assert_eq!(verdict(false, Some(true)), Verdict::NotComparable);
         assert_eq!(verdict(true, None), Verdict::NotComparable);
-    }
-
-    #[test]
-    fn figures_are_short() {
-        let figures = [0.123, 9.876, 98.76, 987.6, f64::NAN, f64::INFINITY].map(figure);
-        assert_eq!(figures, ["0.12", "9.88", "98.8", "988", "-", "-"]);
     }
 
     #[test]

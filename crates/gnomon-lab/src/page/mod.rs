@@ -1,4 +1,4 @@
-//! What runs of experiments found, as one HTML page; what `gnomon lab report` writes.
+//! What runs of experiments found, as one HTML page; what `gnomon-lab report` writes.
 //!
 //! - [`gather`] reads the results in a directory; [`render`] makes a page of them: a summary (`summary.rs`), then each
 //!   paper with its experiments (`section.rs`);
@@ -16,15 +16,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-use crate::{
-    experiment::{
-        EXPERIMENTS, Report, Verdict, plot,
-        result::{self, FILE},
-    },
+use gnomon_bench::{
+    result::{self, FILE, Report, Verdict, plot},
     store::{Result, StoreError},
 };
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::experiment::EXPERIMENTS;
 
 mod section;
 mod summary;
@@ -60,7 +58,7 @@ const PAPERS: &[Paper] = &[
         by: "Salinas and Muñoz-Escoí 2008",
     },
     Paper { name: "operations", title: "Locks by meaning", by: "this project" },
-    Paper { name: "compare", title: "Transactions of one's own", by: "gnomon lab compare" },
+    Paper { name: "compare", title: "Transactions of one's own", by: "gnomon compare" },
 ];
 
 /// Results of a directory.
@@ -81,7 +79,7 @@ pub fn gather(directory: &Path) -> Result<Gathered> {
     find(directory, DEPTH_MAX, &mut files)?;
     if files.is_empty() {
         return Err(StoreError::unexpected(format!(
-            "there is no {FILE} in {0} or below: `gnomon lab run 'semantics/*' --out {0}` writes some",
+            "there is no {FILE} in {0} or below: `gnomon-lab run 'semantics/*' --out {0}` writes some",
             directory.display()
         )));
     }

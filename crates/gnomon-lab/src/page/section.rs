@@ -1,13 +1,13 @@
 //! An experiment on the page: what it measures, its figures, what is stated beside what was measured, and how to run it
 //! again.
 
-use maud::{Markup, html};
-
-use super::{anchor, icon, minute, summary::words_of, words};
-use crate::experiment::{
+use gnomon_bench::result::{
     Claim, Report, ResultTable,
     plot::{Figure, Key},
 };
+use maud::{Markup, html};
+
+use super::{anchor, icon, minute, summary::words_of, words};
 
 /// An experiment.
 pub fn render(report: &Report<String>) -> Markup {

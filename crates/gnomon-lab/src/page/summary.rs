@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use gnomon_bench::result::{Report, Verdict, machine::Machine, text::quoted};
 use maud::{Markup, html};
 
 use super::{anchor, count, counted, icon, minute, name_of, of_paper, paper_of, papers, words};
-use crate::experiment::{EXPERIMENTS, Report, Verdict, machine::Machine, result::quoted};
+use crate::experiment::EXPERIMENTS;
 
 /// The page's title.
 pub fn title(reports: &[Report<String>]) -> String {
@@ -193,14 +194,14 @@ fn not_run(reports: &[Report<String>], directory: &Path) -> Markup {
     });
     let commands: Vec<String> = absent
         .map(|(names, out)| {
-            format!("gnomon lab run {} --out {}", names.join(" "), quoted(&out.to_string_lossy()))
+            format!("gnomon-lab run {} --out {}", names.join(" "), quoted(&out.to_string_lossy()))
         })
         .collect();
     html! {
         @if !commands.is_empty() {
             section.absent #not-run {
                 h2 { "Not run" }
-                p { "These commands add what is missing; then " code { "gnomon lab report" } " again." }
+                p { "These commands add what is missing; then " code { "gnomon-lab report" } " again." }
                 @for command in commands { pre { code { (command) } } }
             }
         }

@@ -52,7 +52,7 @@ fn a_page_has_all_that_a_result_says() {
             "Kumar and Stonebraker 1987",
             "Throughput by level",
             "27 % &amp; more",
-            "<code>gnomon lab run semantics/mpl --quick --seed 3 --set 'mpls=5, 15'</code>",
+            "<code>gnomon-lab run semantics/mpl --quick --seed 3 --set 'mpls=5, 15'</code>",
             "All quick runs.",
             "A quick run.",
             "<code>mpls=5, 15</code>",
@@ -78,17 +78,17 @@ fn what_was_not_run_is_named_with_its_command() {
     assert_all(
         &page,
         &[
-            "<code>gnomon lab run shadow/tpcb shadow/cleaning shadow/snapshot --out 'my results'</code>",
+            "<code>gnomon-lab run shadow/tpcb shadow/cleaning shadow/snapshot --out 'my results'</code>",
             "semantics/compression-cost semantics/today --out 'my results'</code>",
-            "<code>gnomon lab run operations/hot-rows operations/patterns --out 'my results'</code>",
+            "<code>gnomon-lab run operations/hot-rows operations/patterns --out 'my results'</code>",
         ],
     );
     // One alone has its directory named.
     let mut hot_rows = result();
     hot_rows["experiment"] = "operations/hot-rows".into();
-    let one = "<code>gnomon lab run operations/patterns --out 'my results/operations/patterns'</code>";
+    let one = "<code>gnomon-lab run operations/patterns --out 'my results/operations/patterns'</code>";
     assert_all(&self::page(&[result(), hot_rows]), &[one]);
-    assert!(!page.contains("gnomon lab run semantics/mpl semantics"));
+    assert!(!page.contains("gnomon-lab run semantics/mpl semantics"));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_directory_without_results_and_damaged_ones_are_refused() {
     let none = directory.path().join("none");
     assert!(refused(&none).starts_with(&format!("{}: ", none.display())));
     let empty = refused(directory.path());
-    assert!(empty.starts_with("there is no result.json in ") && empty.contains("gnomon lab run"), "{empty}");
+    assert!(empty.starts_with("there is no result.json in ") && empty.contains("gnomon-lab run"), "{empty}");
     store(directory.path(), &[result()]);
     let file = directory.path().join("semantics/mpl").join(FILE);
     let mut newer = result();

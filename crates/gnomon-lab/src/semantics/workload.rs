@@ -1,9 +1,9 @@
 //! Transactions of the study: what they read and change (its section 3).
 
+use gnomon_bench::workload::zipf::Zipf;
 use gnomon_engine::env::Rng;
 
 use super::parameters::Parameters;
-use crate::zipf::Zipf;
 
 /// Pages of the second level of each index; the root has an entry for each.
 pub const INNER_PAGES: u64 = 100;

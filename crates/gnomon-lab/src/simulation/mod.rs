@@ -3,8 +3,8 @@
 //! A process is an asynchronous function: it waits for a [`Station`] to serve it, for a lock ([`locks`]), or for time to
 //! pass, and goes on where it waited. Nothing else happens meanwhile, so processes share what they like in cells.
 //!
-//! ```
-//! use gnomon_lab::simulation::{Simulation, Station};
+//! ```ignore
+//! use crate::simulation::{Simulation, Station};
 //! use std::{rc::Rc, time::Duration};
 //!
 //! let simulation = Simulation::default();
@@ -203,6 +203,7 @@ impl Station {
     }
 
     /// How many processes it has served.
+    #[cfg(test)]
     pub fn served(&self) -> u64 {
         self.served.get()
     }

@@ -3,6 +3,7 @@
 //! Promises: what is found depends on the points and the seed, and not on how many threads there are: which replications
 //! are run next is decided when all before them have ended.
 
+use gnomon_bench::store::{Result, StoreError};
 use gnomon_engine::{
     env::{Rng, processors},
     sync::{
@@ -13,7 +14,6 @@ use gnomon_engine::{
 };
 
 use super::estimate::Estimate;
-use crate::store::{Result, StoreError};
 
 /// How well points are to be known.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -14,6 +14,23 @@ fn exponential(rng: &mut Rng, mean: f64) -> Duration {
     Duration::from_secs_f64(-mean * (1.0 - rng.unit()).ln())
 }
 
+/// The example of the module's head.
+#[test]
+fn a_station_serves_one_process_after_another() {
+    let simulation = Simulation::default();
+    let disk = Rc::new(Station::new(&simulation, 1));
+    for _ in 0..2 {
+        let disk = disk.clone();
+        simulation.start(async move {
+            loop {
+                disk.serve(Duration::from_millis(30)).await;
+            }
+        });
+    }
+    simulation.run_until(Duration::from_secs(3));
+    assert_eq!(disk.served(), 100);
+}
+
 #[test]
 fn an_open_queue_has_the_response_time_of_theory() {
     let (arrivals, services) = (0.7, 1.0);

@@ -18,13 +18,13 @@ use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
     sync::{Arc, thread},
 };
-use gnomon_lab::progress::Progress;
+use gnomon_program::{Failure, Progress};
 use gnomon_sql::{catalog::system::Cluster, session::SqlDatabase};
 use gnomon_tls::{certificate, client::Target, secret};
+use view::View;
 
 use super::tell;
-use crate::{Failure, backup};
-use view::View;
+use crate::backup;
 pub use watch::Watch;
 
 mod view;

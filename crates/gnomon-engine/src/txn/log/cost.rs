@@ -1,7 +1,7 @@
 //! The costs of logging a commit and of replaying it, for the choice between its writes and the call that made them.
 //!
 //! To log writes takes time for each key and each byte; to replay a call takes what it took to run it. Both kinds of
-//! replay change the same pages, so that does not matter. The figures below were measured with `gnomon lab run
+//! replay change the same pages, so that does not matter. The figures below were measured with `gnomon-lab run
 //! logging/length`; that they are right to a factor of two is enough, since calls differ by orders of magnitude.
 
 use crate::txn::{procedure::Command, writes::WriteSet};

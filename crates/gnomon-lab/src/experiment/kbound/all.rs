@@ -1,16 +1,18 @@
 //! `kbound/all` and `kbound/all-without-ser`: all levels beside each other (Figures 5, 6).
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome,
+        plot::{Axis, Figure, Panel, Scale, Stated},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_cluster::protocol::Level;
 
 use super::bench::{COMMON, Found, How, Load, ON, On, PAPER, Point, REPLICAS, SCALE, TERMS, curve, table};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Figure, Panel, Scale, Stated},
-        verdict,
-    },
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const LEVELS: [Level; 6] = [
     Level::Serializable,
@@ -48,7 +50,7 @@ pub const ALL: Experiment = Experiment {
     stated: &STATED,
     settings: &[&[RATES, ON, SCALE, REPLICAS], COMMON],
     terms: TERMS,
-    run: |settings, lab| run(settings, lab, true),
+    run: |settings, workspace| run(settings, workspace, true),
 };
 
 /// Without.
@@ -59,10 +61,10 @@ pub const ALL_WITHOUT_SER: Experiment = Experiment {
     stated: &STATED_WITHOUT,
     settings: &[&[RATES, ON, SCALE, REPLICAS], COMMON],
     terms: TERMS,
-    run: |settings, lab| run(settings, lab, false),
+    run: |settings, workspace| run(settings, workspace, false),
 };
 
-fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace, with_ser: bool) -> Result<Outcome> {
     let rates: Vec<f64> = settings.list(RATES.name, 0.01, 1e6)?;
     let base = Load::new(settings)?;
     let levels = if with_ser { &LEVELS[..] } else { &LEVELS[1..] };
@@ -79,7 +81,7 @@ fn run(settings: &Values, lab: &mut Lab, with_ser: bool) -> Result<Outcome> {
     for tps in rates.iter().filter(|_| with_ser) {
         loads.push((*tps, Load { tps: *tps, ..base.clone() }));
     }
-    let mut points = on.measure(settings, lab, &loads)?;
+    let mut points = on.measure(settings, workspace, &loads)?;
     let alone = points.split_off(hows.len() * rates.len());
     let claims = match with_ser {
         true => claims(paper, &points, &alone),

@@ -2,6 +2,15 @@
 
 use std::{path::Path, time::Duration};
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::figure,
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_cluster::{
     node::{Common, Node, Options, create},
     order::{Batch, EtcdLog, EtcdOptions, LocalEtcd, OrderedLog},
@@ -16,14 +25,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::bench::{failed, start_etcd};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 2] = [
     "(this project) a lone client's commit takes at most 3 times the median append of etcd",
@@ -94,7 +96,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 struct Bench<'l> {
-    lab: &'l Lab,
+    workspace: &'l Workspace,
     clock: SystemClock,
     seconds: Duration,
     bytes: usize,
@@ -102,17 +104,17 @@ struct Bench<'l> {
     etcd: LocalEtcd,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let clients: Vec<usize> = settings.list(CLIENTS.name, 1, 10_000)?;
     let members = settings.number(MEMBERS.name, 1, 100)?;
     let etcd_nodes = settings.number(ETCD.name, 1, 9)?;
-    let directory = lab.new_path();
+    let directory = workspace.new_path();
     let etcd = start_etcd(&directory, etcd_nodes)?;
-    let bare = [lab.new_path(), lab.new_path()];
-    let paths: Vec<_> = (0..members).map(|_| lab.new_path()).collect();
-    lab.progress.set(0, clients.len() as u64 + 2);
+    let bare = [workspace.new_path(), workspace.new_path()];
+    let paths: Vec<_> = (0..members).map(|_| workspace.new_path()).collect();
+    workspace.progress.set(0, clients.len() as u64 + 2);
     let bench = Bench {
-        lab,
+        workspace,
         clock: SystemClock::new(),
         seconds: Duration::from_secs_f64(settings.number(SECONDS.name, 0.1, 3600.0)?),
         bytes: settings.number(BYTES.name, 1, 1_000_000)?,
@@ -132,7 +134,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         .collect::<Result<Vec<Node>>>()?;
     let mut points = Vec::new();
     for count in &clients {
-        bench.lab.check_canceled()?;
+        bench.workspace.check_canceled()?;
         points.push(bench.commits(&databases, *count)?);
     }
     for node in &nodes {
@@ -171,7 +173,7 @@ impl Bench<'_> {
         let (mut times, begun) = (histogram(), self.clock.now());
         let mut sequence = 0;
         while self.clock.now() - begun < self.seconds {
-            self.lab.check_canceled()?;
+            self.workspace.check_canceled()?;
             sequence += 1;
             let commit = Commit {
                 txn: TxnName { member: Member(0), number: sequence },
@@ -207,7 +209,7 @@ impl Bench<'_> {
         let begun = self.clock.now();
         let client = |number: usize| -> Result<(Histogram<u64>, u64)> {
             let (database, _, tree) = &databases[number % databases.len()];
-            let mut rng = Rng::from_seed(self.lab.seed.wrapping_add(number as u64));
+            let mut rng = Rng::from_seed(self.workspace.seed.wrapping_add(number as u64));
             let (mut times, mut refused) = (histogram(), 0);
             while self.clock.now() - begun < self.seconds {
                 let start = self.clock.now();

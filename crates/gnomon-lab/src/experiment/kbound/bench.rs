@@ -2,6 +2,15 @@
 
 use std::{io::ErrorKind, path::Path};
 
+use gnomon_bench::{
+    result::{
+        ResultTable,
+        plot::Curve,
+        text::{figure, percent},
+    },
+    store::{Result, StoreError},
+    workspace::Workspace,
+};
 use gnomon_cluster::{
     order::LocalEtcd,
     protocol::{Level, ReadSet, Settings, Table},
@@ -12,9 +21,8 @@ use serde::{Serialize, Serializer};
 
 use super::members;
 use crate::{
-    experiment::{Lab, ResultTable, Setting, Values, figure, percent, plot::Curve},
+    experiment::{Setting, Values},
     simulation::replicate::{Effort, replicate},
-    store::{Result, StoreError},
 };
 
 pub const PAPER: &str = "A Performance Analysis of K-Bound, a Consistency Protocol Supporting Multiple Isolation Levels \
@@ -359,11 +367,16 @@ impl On {
     ///
     /// # Errors
     /// A promise that was not kept, what stops a member, and that it was canceled.
-    pub fn measure(self, settings: &Values, lab: &mut Lab, loads: &[(f64, Load)]) -> Result<Vec<Point>> {
+    pub fn measure(
+        self,
+        settings: &Values,
+        workspace: &mut Workspace,
+        loads: &[(f64, Load)],
+    ) -> Result<Vec<Point>> {
         let runs = settings.number("runs", 1, 1000)?;
         match self {
-            On::Simulated => simulate(lab, loads, runs),
-            On::Members(scale) => members::measure(lab, loads, runs, scale),
+            On::Simulated => simulate(workspace, loads, runs),
+            On::Members(scale) => members::measure(workspace, loads, runs, scale),
         }
     }
 
@@ -389,11 +402,11 @@ impl On {
     }
 }
 
-fn simulate(lab: &mut Lab, loads: &[(f64, Load)], runs: usize) -> Result<Vec<Point>> {
+fn simulate(workspace: &mut Workspace, loads: &[(f64, Load)], runs: usize) -> Result<Vec<Point>> {
     let effort = Effort { precision: 1.0, replications_min: runs, replications_max: runs };
-    let (seed, cancel) = (lab.seed, lab.cancel.clone());
+    let (seed, cancel) = (workspace.seed, workspace.cancel.clone());
     let cancel: &AtomicBool = &cancel;
-    let progress = &mut lab.progress;
+    let progress = &mut workspace.progress;
     let show = &mut |done, total| progress.set(done, total);
     let found = replicate(loads, effort, seed, cancel, show, |(_, load), seed| load.run(seed), |_| 0.0)?;
     let point = |((at, load), runs): (&(f64, Load), Vec<_>)| {

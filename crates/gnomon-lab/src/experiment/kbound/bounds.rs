@@ -1,16 +1,18 @@
 //! `kbound/k`: how much a snapshot may have missed (Figure 2).
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_cluster::protocol::Level;
 
 use super::bench::{COMMON, Found, How, Load, ON, On, PAPER, Point, REPLICAS, SCALE, TERMS, TPS, table};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-        verdict,
-    },
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 6] = [
     "transactions that commit take as long for every k as under GSI (662 to 672 ms)",
@@ -43,7 +45,7 @@ const OTHERS: [How; 3] = [How::Voting, How::Used, How::Increments];
 /// Where a curve of all k has GSI.
 const GSI_AT: f64 = -1.0;
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let bounds: Vec<u32> = settings.list(BOUNDS.name, 0, 1_000_000)?;
     let on = On::new(settings)?;
     let hows = on.hows(&OTHERS);
@@ -55,7 +57,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             loads.push((at, Load { how, levels: vec![level], ..base.clone() }));
         }
     }
-    let points = on.measure(settings, lab, &loads)?;
+    let points = on.measure(settings, workspace, &loads)?;
     let claims = claims(on.paper(), &points, &bounds);
     let panel = |label, of: fn(&Found) -> f64, stated: Vec<Stated>| Panel {
         x: Axis { label: "k", scale: Scale::Linear },

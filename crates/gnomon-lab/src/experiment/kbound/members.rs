@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use gnomon_bench::{store::Result, workspace::Workspace};
 use gnomon_cluster::{
     node::{Common, Node, Options, create},
     order::{EtcdLog, EtcdOptions, LocalEtcd},
@@ -24,7 +25,6 @@ use gnomon_engine::{
 };
 
 use super::bench::{Found, Load, Point, failed, start_etcd};
-use crate::{experiment::Lab, store::Result};
 
 /// Transactions at a time, at most.
 const WORKERS: usize = 64;
@@ -35,17 +35,22 @@ const JOB: &str = "job";
 ///
 /// # Errors
 /// That etcd is not installed, what stops a member, and that it was canceled.
-pub fn measure(lab: &mut Lab, loads: &[(f64, Load)], runs: usize, scale: f64) -> Result<Vec<Point>> {
+pub fn measure(
+    workspace: &mut Workspace,
+    loads: &[(f64, Load)],
+    runs: usize,
+    scale: f64,
+) -> Result<Vec<Point>> {
     let total = (loads.iter().map(|(_, load)| load.transactions).sum::<usize>() * runs) as u64;
     let mut done = 0;
     let mut found = vec![Vec::new(); loads.len()];
     // Each load once before any of them again: what a machine does meanwhile is shared by all that are compared.
     for run in 0..runs {
         for ((_, load), found) in loads.iter().zip(&mut found) {
-            let etcd = start_etcd(&lab.new_path(), 1)?;
-            let cluster = Cluster::start(lab, &etcd, load)?;
-            let seed = lab.seed.wrapping_add(run as u64);
-            found.push(cluster.measure(lab, load, seed, scale, (done, total))?);
+            let etcd = start_etcd(&workspace.new_path(), 1)?;
+            let cluster = Cluster::start(workspace, &etcd, load)?;
+            let seed = workspace.seed.wrapping_add(run as u64);
+            found.push(cluster.measure(workspace, load, seed, scale, (done, total))?);
             done += load.transactions as u64;
         }
     }
@@ -70,13 +75,13 @@ struct Ended {
 }
 
 impl Cluster {
-    fn start(lab: &mut Lab, etcd: &LocalEtcd, load: &Load) -> Result<Cluster> {
+    fn start(workspace: &mut Workspace, etcd: &LocalEtcd, load: &Load) -> Result<Cluster> {
         let common = Common { data: 1, settings: load.how.settings() };
         let mut cluster = Cluster { databases: Vec::new(), nodes: Vec::new(), tables: BTreeMap::new() };
         for member in 0..load.replicas {
             let options =
                 gnomon_engine::Options { procedures: vec![job()], ..gnomon_engine::Options::default() };
-            let database = Database::open(lab.new_path(), options)?;
+            let database = Database::open(workspace.new_path(), options)?;
             let marks = create(&database, &common)?;
             let mut txn = database.begin(TxnOptions::default())?;
             // Rows that jobs read and write, and numbers that they add to.
@@ -101,7 +106,7 @@ impl Cluster {
     /// Starts transactions at random moments, each at a member.
     fn measure(
         &self,
-        lab: &mut Lab,
+        workspace: &mut Workspace,
         load: &Load,
         seed: u64,
         scale: f64,
@@ -140,15 +145,15 @@ impl Cluster {
             let work = &work;
             let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
             while workers.iter().any(|worker| !worker.is_finished()) {
-                lab.progress.set(before + ended.lock().len() as u64, total);
-                if lab.check_canceled().is_err() {
+                workspace.progress.set(before + ended.lock().len() as u64, total);
+                if workspace.check_canceled().is_err() {
                     next.store(arrivals.len(), Ordering::Relaxed);
                 }
                 thread::sleep(Duration::from_millis(50));
             }
             workers.into_iter().try_for_each(|worker| worker.join().expect("workers do not panic"))
         })?;
-        lab.check_canceled()?;
+        workspace.check_canceled()?;
         for node in &self.nodes {
             node.catch_up().map_err(failed)?;
         }

@@ -1,18 +1,20 @@
 //! `kbound/ser-gsi` and `kbound/ser-gsi-writes`: serializable and snapshot transactions beside each other (Figures 3, 4).
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome,
+        plot::{Axis, Figure, Panel, Scale, Stated},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_cluster::protocol::Level;
 
 use super::bench::{
     COMMON, Found, How, Load, ON, On, PAPER, Point, REPLICAS, SCALE, TERMS, TPS, curve, table,
 };
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Figure, Panel, Scale, Stated},
-        verdict,
-    },
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 4] = [
     "all GSI: 681 ms to commit; all SER: 1171 ms",
@@ -40,7 +42,7 @@ pub const SER_GSI: Experiment = Experiment {
     stated: &STATED,
     settings: &[&[SHARES, ON, SCALE, TPS, REPLICAS], COMMON],
     terms: TERMS,
-    run: |settings, lab| run(settings, lab, false),
+    run: |settings, workspace| run(settings, workspace, false),
 };
 
 /// Jobs that only write.
@@ -51,12 +53,12 @@ pub const SER_GSI_WRITES: Experiment = Experiment {
     stated: &STATED_WRITES,
     settings: &[&[SHARES, ON, SCALE, TPS, REPLICAS], COMMON],
     terms: TERMS,
-    run: |settings, lab| run(settings, lab, true),
+    run: |settings, workspace| run(settings, workspace, true),
 };
 
 const LEVELS: [Level; 2] = [Level::Snapshot, Level::Serializable];
 
-fn run(settings: &Values, lab: &mut Lab, only_writes: bool) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace, only_writes: bool) -> Result<Outcome> {
     let shares: Vec<usize> = settings.list(SHARES.name, 0, 10)?;
     let base = Load::new(settings)?;
     let base = Load { reads: if only_writes { 0 } else { base.reads }, ..base };
@@ -69,7 +71,7 @@ fn run(settings: &Values, lab: &mut Lab, only_writes: bool) -> Result<Outcome> {
             loads.push((*share as f64 * 10.0, Load { how, levels, ..base.clone() }));
         }
     }
-    let mut points = on.measure(settings, lab, &loads)?;
+    let mut points = on.measure(settings, workspace, &loads)?;
     for point in &mut points {
         // Each level once.
         point.found.dedup_by_key(|found| found.level);

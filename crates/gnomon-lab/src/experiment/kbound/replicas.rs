@@ -1,17 +1,19 @@
 //! `kbound/replicas`: more members, in one room and on three continents.
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome,
+        plot::{Axis, Figure, Panel, Scale},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_cluster::protocol::Level;
 use serde::Serialize;
 
 use super::bench::{COMMON, Found, How, Load, On, PAPER, Point, TERMS, TPS, curve, table};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, figure, percent,
-        plot::{Axis, Figure, Panel, Scale},
-        verdict,
-    },
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 2] = [
     "(this project) at the same load, the number of members changes completion times by less than 5 %, in one room and on \
@@ -49,7 +51,7 @@ enum Place {
     Continents,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let counts: Vec<usize> = settings.list(COUNTS.name, 1, 1000)?;
     let continents: Vec<f64> = settings.list(CONTINENTS.name, 0.0, 1e6)?;
     let base = Load::new(settings)?;
@@ -66,7 +68,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             }
         }
     }
-    let points = On::Simulated.measure(settings, lab, &loads)?;
+    let points = On::Simulated.measure(settings, workspace, &loads)?;
     let (room, continents) = points.split_at(HOWS.len() * counts.len());
     let panel = |points: &[Point], how: How, label, of: fn(&Found) -> f64| Panel {
         x: Axis { label: "members", scale: Scale::Logarithmic(10) },

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
+use gnomon_bench::{
+    drive::{Client, Load, Measured, drive_kinds},
+    store::{Committed, Result, StoreError},
+};
 use gnomon_engine::{
     disk::{Disk, File, FileDisk},
     env::Rng,
     sync::{Arc, Condvar, Mutex},
-};
-
-use crate::{
-    drive::{Client, Load, Measured, drive_kinds},
-    store::{Committed, Result, StoreError},
 };
 
 /// What is written at once at least, in bytes.

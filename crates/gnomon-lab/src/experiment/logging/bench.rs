@@ -2,23 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use gnomon_bench::{
+    procedure::{
+        self, Called, Calls, Settings,
+        tpcc::{CUSTOMERS_PER_DISTRICT, ITEMS, Tpcc},
+        voter::Voter,
+    },
+    recovery::{COMMAND_LOG, Method, Recovery, VALUE_LOG},
+    report::{KindReport, Latency},
+    result::{ResultTable, text::figure},
+    store::{Result, StoreError},
+    workspace::Workspace,
+};
 use gnomon_engine::{
     Database, Execution, Options, Stats,
     disk::{Disk, MemDisk},
     env::{Clock, SystemClock, processors},
 };
+use gnomon_program::Progress;
 use serde::Serialize;
 
-use crate::{
-    calls::{self, Called, Calls, Settings},
-    experiment::{Lab, ResultTable, Setting, Values, figure},
-    progress::Progress,
-    recovery::{COMMAND_LOG, Method, Recovery, VALUE_LOG},
-    report::{KindReport, Latency},
-    store::{Result, StoreError},
-    tpcc::{CUSTOMERS_PER_DISTRICT, ITEMS, Tpcc},
-    voter::Voter,
-};
+use crate::experiment::{Setting, Values};
 
 const SITES: Setting = Setting {
     name: "sites",
@@ -239,7 +243,7 @@ impl Place {
 
 /// Measures points. Each has a copy of a database that was loaded once.
 pub(super) struct Bench<'a> {
-    pub lab: &'a mut Lab,
+    pub workspace: &'a mut Workspace,
     pub voter: Voter,
     pub tpcc: Tpcc,
     /// Settings that all points have unless they have others.
@@ -252,7 +256,7 @@ pub(super) struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Of clients that wait for each call, under locks.
-    pub fn new(settings: &Values, lab: &'a mut Lab) -> Result<Bench<'a>> {
+    pub fn new(settings: &Values, workspace: &'a mut Workspace) -> Result<Bench<'a>> {
         let sites = match settings.number(SITES.name, 0, 64)? {
             0 => processors().min(64) as u16,
             sites => sites,
@@ -277,12 +281,12 @@ impl<'a> Bench<'a> {
             dir: None,
         };
         let voter = Voter::new(sites);
-        Ok(Bench { lab, voter, tpcc, base, total: 0, done: 0, loaded: Vec::new() })
+        Ok(Bench { workspace, voter, tpcc, base, total: 0, done: 0, loaded: Vec::new() })
     }
 
     /// Of serial execution at saturation.
-    pub fn serial(settings: &Values, lab: &'a mut Lab) -> Result<Bench<'a>> {
-        let mut bench = Bench::new(settings, lab)?;
+    pub fn serial(settings: &Values, workspace: &'a mut Workspace) -> Result<Bench<'a>> {
+        let mut bench = Bench::new(settings, workspace)?;
         bench.base.execution = Execution::serial(bench.voter.partitions.into());
         bench.base.clients = settings.number(CLIENTS.name, 1, 1024)?;
         bench.base.outstanding = settings.number(OUTSTANDING.name, 1, 1_000_000)?;
@@ -312,7 +316,7 @@ impl<'a> Bench<'a> {
                 let replays = if round == 0 && recovery != Method::None { how.replays } else { 0 };
                 points.push(self.measure(workload, &settings, round, How { replays, ..how })?);
                 self.done += 1;
-                self.lab.progress.set(self.done, self.total);
+                self.workspace.progress.set(self.done, self.total);
             }
             rounds.push(points);
         }
@@ -329,13 +333,13 @@ impl<'a> Bench<'a> {
         let original = self.loaded(workload, settings.recovery)?;
         let place = match how.in_memory {
             true => Place::Memory(memory_copy(&original)?),
-            false => Place::Directory(self.lab.copy(&original)?),
+            false => Place::Directory(self.workspace.copy(&original)?),
         };
         let options = settings.options(workload.procedures());
         let db = place.open(options.clone())?;
         let (before, clock) = (db.stats(), SystemClock::new());
-        let seed = self.lab.seed.wrapping_add(round);
-        let called = calls::measure(workload, &db, settings, seed, &self.lab.cancel)?;
+        let seed = self.workspace.seed.wrapping_add(round);
+        let called = procedure::measure(workload, &db, settings, seed, &self.workspace.cancel)?;
         let Called { all: measured, kinds, committed } = called;
         let run_seconds = clock.now().as_secs_f64();
         let replay = match &place {
@@ -355,7 +359,7 @@ impl<'a> Bench<'a> {
         check(workload, &db, &committed)?;
         db.close()?;
         if let Place::Directory(path) = &place {
-            self.lab.remove(path)?;
+            self.workspace.remove(path)?;
         }
         let point = Point {
             workload: W::NAME,
@@ -368,7 +372,7 @@ impl<'a> Bench<'a> {
             kinds,
             replay,
         };
-        self.lab.progress.note(&format!(
+        self.workspace.progress.note(&format!(
             "{}, {}: {} transactions/s, {} ms each",
             W::NAME,
             settings.recovery.name(),
@@ -391,8 +395,8 @@ impl<'a> Bench<'a> {
     ) -> Result<f64> {
         let mut times = Vec::new();
         for _ in 0..runs {
-            self.lab.check_canceled()?;
-            let copy = self.lab.copy(path)?;
+            self.workspace.check_canceled()?;
+            let copy = self.workspace.copy(path)?;
             let clock = SystemClock::new();
             let recovered = Database::open(&copy, options.clone())?;
             times.push(clock.now().as_secs_f64());
@@ -401,23 +405,23 @@ impl<'a> Bench<'a> {
             }
             check(workload, &recovered, committed)?;
             recovered.close()?;
-            self.lab.remove(&copy)?;
+            self.workspace.remove(&copy)?;
         }
         Ok(median(times))
     }
 
     /// The database that copies are made of.
     fn loaded<W: Calls>(&mut self, workload: &W, method: Method) -> Result<PathBuf> {
-        self.lab.check_canceled()?;
+        self.workspace.check_canceled()?;
         let recovery = method.recovery();
         let known = self.loaded.iter().find(|known| (known.0, known.1) == (W::NAME, recovery));
         if let Some((_, _, path)) = known {
             return Ok(path.clone());
         }
-        let (path, seed) = (self.lab.new_path(), self.lab.seed);
+        let (path, seed) = (self.workspace.new_path(), self.workspace.seed);
         let settings = Settings { recovery: Method::Of(recovery), ..self.base.clone() };
         let db = Database::open(&path, settings.options(workload.procedures()))?;
-        workload.load(&db, seed, &mut Progress::silent(), &self.lab.cancel)?;
+        workload.load(&db, seed, &mut Progress::silent(), &self.workspace.cancel)?;
         db.close()?;
         self.loaded.push((W::NAME, recovery, path.clone()));
         Ok(path)
@@ -506,7 +510,8 @@ pub(super) mod tests {
     use gnomon_engine::sync::Arc;
 
     use super::*;
-    use crate::experiment::{Experiment, Report, Request, run};
+    use crate::experiment::{Experiment, Request, run};
+    use gnomon_bench::result::Report;
 
     /// A quick run, but so long that every load has committed something when other tests run beside it.
     pub fn quick(experiment: &'static Experiment) -> Report {

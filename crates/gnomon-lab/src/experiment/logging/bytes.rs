@@ -2,18 +2,20 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
+use gnomon_bench::{
+    procedure::{
+        Calls, Settings,
+        tpcc::{Kind, Tpcc},
+        voter::Voter,
+    },
+    result::{Claim, Outcome, ResultTable, text::figure},
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{BENCH_SETTINGS, Bench, COMMAND, How, INTERVAL, LOGS, PAPER, SERIAL_SETTINGS, VALUE};
-use crate::{
-    calls::{Calls, Settings},
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Values, figure, is_near, verdict, verdict_about,
-    },
-    store::Result,
-    tpcc::{Kind, Tpcc},
-    voter::Voter,
-};
+use crate::experiment::{Experiment, Values, is_near, verdict, verdict_about};
 
 const STATED: [&str; 4] = [
     "Voter: 55 bytes a command",
@@ -42,8 +44,8 @@ struct Records {
     value_bytes: f64,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     bench.base.group_commit_ms = settings.number(INTERVAL.name, 0.0, 1_000.0)?;
     bench.total = 2 * LOGS.len() as u64;
     let (voter, tpcc) = (bench.voter, bench.tpcc);
@@ -89,7 +91,7 @@ fn claims(records: &[Records], comparable: bool) -> Vec<Claim> {
         let name = kinds.iter().find(|kind| kind.1 == procedure).map(|kind| kind.0);
         records.iter().find(|one| one.workload == workload && Some(&*one.kind) == name)
     };
-    let vote = of(Voter::NAME, crate::voter::VOTE, Voter::KINDS);
+    let vote = of(Voter::NAME, gnomon_bench::procedure::voter::VOTE, Voter::KINDS);
     let tpcc = |kind: Kind| of(Tpcc::NAME, kind.name(), Tpcc::KINDS);
     let ends = tpcc(Kind::Delivery).zip(tpcc(Kind::NewOrder));
     let ends = ends.map(|(delivery, new_order)| (delivery.command_bytes, new_order.command_bytes));
@@ -149,7 +151,7 @@ fn table(records: &[Records]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::{super::bench::tests::quick, *};
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
 
     #[test]
     fn a_quick_run_finds_the_records_of_all_kinds_that_write() {

@@ -1,19 +1,21 @@
 //! `logging/clients`: every recovery method under two-phase locking, by the number of clients: what the paper leaves as
 //! future work (its chapter 6), command logging on a disk-based system, beside all others.
 
+use gnomon_bench::{
+    procedure::{Calls, Settings},
+    recovery::{ADAPTIVE_LOG, Method, Recovery, TWO_LEVEL_DEFERRED},
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{BENCH_SETTINGS, Bench, COMMAND, FEW_ROUNDS, How, Rounds, TERMS, VALUE, table};
-use crate::{
-    calls::{Calls, Settings},
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    recovery::{ADAPTIVE_LOG, Method, Recovery, TWO_LEVEL_DEFERRED},
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 3] = [
     "(this project) command logging is no slower than value logging (within 5 %), with any number of clients",
@@ -56,8 +58,8 @@ struct Series {
     levels: Vec<Level>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::new(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::new(settings, workspace)?;
     let levels: Vec<usize> = settings.list(LEVELS.name, 1, 1_024)?;
     let how = How::rounds(settings.number(FEW_ROUNDS.name, 1, 100)?);
     bench.total = 2 * how.rounds * (METHODS.len() * levels.len()) as u64;
@@ -168,7 +170,7 @@ mod tests {
         super::bench::tests::{quick, round},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_has_every_method_on_both_workloads() {

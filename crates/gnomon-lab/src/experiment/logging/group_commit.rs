@@ -1,24 +1,24 @@
 //! `logging/group-commit`: latency below saturation, and throughput at it, by how long commits wait for others (the
 //! paper's Figures 5-12 and 5-13).
 
+use gnomon_bench::{
+    procedure::{Calls, Settings, tpcc::Tpcc, voter::Voter},
+    recovery::Method,
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{
     BENCH_SETTINGS, Bench, COMMAND, FEW_ROUNDS, How, LOGS, PAPER, Rounds, SERIAL_SETTINGS, TERMS, is_close,
     table,
 };
-use crate::{
-    calls::{Calls, Settings},
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    recovery::Method,
-    store::Result,
-    tpcc::Tpcc,
-    voter::Voter,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 3] = [
     "mean latency grows linearly with the interval, from 1 to 15 ms, for both logs and workloads",
@@ -69,8 +69,8 @@ struct Series {
     intervals: Vec<Interval>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let intervals: Vec<f64> = settings.list(INTERVALS.name, 0.0, 1_000.0)?;
     let share = settings.number(SHARE.name, 1.0, 100.0)? / 100.0;
     let how = How::rounds(settings.number(FEW_ROUNDS.name, 1, 100)?);
@@ -219,7 +219,7 @@ mod tests {
         },
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_waits_for_others_in_every_interval() {

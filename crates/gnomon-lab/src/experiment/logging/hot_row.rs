@@ -5,22 +5,23 @@
 
 use std::time::Duration;
 
+use gnomon_bench::{
+    drive::{Load, Measured},
+    recovery::{Recovery, TWO_LEVEL_DEFERRED, VALUE_LOG},
+    report::{Latency, Report},
+    result::{Claim, Outcome, ResultTable, text::figure},
+    store::{Result, StoreError},
+    workload::{self, Place, Settings, tpcb::Tpcb},
+    workspace::Workspace,
+};
+use gnomon_program::Progress;
 use serde::Serialize;
 
 use super::{
     bare,
     bench::{ROUNDS, median},
 };
-use crate::{
-    drive::{Load, Measured},
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, verdict},
-    progress::Progress,
-    recovery::{Recovery, TWO_LEVEL_DEFERRED, VALUE_LOG},
-    report::{Latency, Report},
-    store::{Result, StoreError},
-    tpcb::Tpcb,
-    workload::{self, Place, Settings},
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 4] = [
     "(this project) value log, one client: the median latency is within 1.2 times that of a write and sync of 4 KiB",
@@ -130,7 +131,7 @@ impl Round {
 
 /// How loads are run.
 struct Runs<'a> {
-    lab: &'a mut Lab,
+    workspace: &'a mut Workspace,
     bank: Tpcb,
     warm_up: f64,
     measured: f64,
@@ -142,14 +143,14 @@ struct Runs<'a> {
 
 impl Runs<'_> {
     fn bare(&mut self, clients: usize, record_bytes: usize) -> Result<Point> {
-        self.lab.check_canceled()?;
-        let directory = self.lab.new_path();
+        self.workspace.check_canceled()?;
+        let directory = self.workspace.new_path();
         let load = Load {
             clients,
             warm_up: Duration::from_secs_f64(self.warm_up),
             measured: Duration::from_secs_f64(self.measured),
             seed: self.seed,
-            cancel: self.lab.cancel.clone(),
+            cancel: self.workspace.cancel.clone(),
         };
         let measured = bare::measure(&directory, record_bytes, &load)?;
         self.end(&directory)?;
@@ -163,8 +164,8 @@ impl Runs<'_> {
         outstanding: usize,
         group_commit_ms: f64,
     ) -> Result<Point> {
-        self.lab.check_canceled()?;
-        let directory = self.lab.new_path();
+        self.workspace.check_canceled()?;
+        let directory = self.workspace.new_path();
         let place = Place::Process {
             recovery,
             outstanding,
@@ -179,7 +180,7 @@ impl Runs<'_> {
             semantic_locks: true,
             place,
         };
-        let cancel = self.lab.cancel.clone();
+        let cancel = self.workspace.cancel.clone();
         let report = workload::bench(&self.bank, &settings, self.seed, &mut Progress::silent(), &cancel)?;
         if !report.invariant.holds {
             return Err(StoreError::unexpected(format!("tpcb: {}", report.invariant.detail)));
@@ -189,14 +190,14 @@ impl Runs<'_> {
     }
 
     fn end(&mut self, directory: &std::path::Path) -> Result<()> {
-        self.lab.remove(directory)?;
+        self.workspace.remove(directory)?;
         self.done += 1;
-        self.lab.progress.set(self.done, self.total);
+        self.workspace.progress.set(self.done, self.total);
         Ok(())
     }
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let clients = settings.number(CLIENTS.name, 1, 4096)?;
     let outstanding = settings.number(OUTSTANDING.name, 2, 1_000_000)?;
     let ticket_clients: usize = settings.number(TICKET_CLIENTS.name, 1, outstanding)?;
@@ -204,7 +205,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let interval = settings.number(TICKET_INTERVAL.name, 0.0, 1_000.0)?;
     let record_bytes = settings.number(RECORD.name, 1, 1 << 20)?;
     let rounds: u64 = settings.number(ROUNDS.name, 1, 100)?;
-    let seed = lab.seed;
+    let seed = workspace.seed;
     let mut runs = Runs {
         bank: Tpcb::new(1, settings.number(ACCOUNTS.name, 1, 100_000_000)?),
         warm_up: settings.number(WARM_UP.name, 0.0, 86_400.0)?,
@@ -213,7 +214,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         seed,
         done: 0,
         total: rounds * (2 + 4 * METHODS.len() as u64),
-        lab,
+        workspace,
     };
     let mut all = Vec::new();
     for round in 0..rounds {
@@ -310,7 +311,7 @@ fn table(rounds: &[Round]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::{super::bench::tests::quick, *};
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_has_every_load() {

@@ -1,24 +1,24 @@
 //! `logging/length`: computation added to each transaction: throughput under each method, and how fast the logs are
 //! replayed (the paper's Figures 5-14 to 5-17).
 
+use gnomon_bench::{
+    procedure::{Calls, Settings, tpcc::Tpcc, voter::Voter},
+    recovery::Method,
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{
     BENCH_SETTINGS, Bench, COMMAND, FEW_ROUNDS, How, INTERVAL, LOGS, MODES, PAPER, Rounds, SERIAL_SETTINGS,
     TERMS, VALUE,
 };
-use crate::{
-    calls::{Calls, Settings},
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    recovery::Method,
-    store::Result,
-    tpcc::Tpcc,
-    voter::Voter,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 5] = [
     "Voter: with 1 ms value logging is within 5 % of command logging",
@@ -63,8 +63,8 @@ struct Series {
     lengths: Vec<Length>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let lengths: Vec<u32> = settings.list(LENGTHS.name, 0, 1_000_000)?;
     let how = How { replays: 1, ..How::rounds(settings.number(FEW_ROUNDS.name, 1, 100)?) };
     bench.base.group_commit_ms = settings.number(INTERVAL.name, 0.0, 1_000.0)?;
@@ -256,7 +256,7 @@ mod tests {
         },
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_computes_in_calls_and_in_their_replay_only() {

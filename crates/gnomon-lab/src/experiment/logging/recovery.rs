@@ -6,20 +6,18 @@
 
 use std::cmp::Ordering;
 
+use gnomon_bench::{
+    procedure::{Calls, tpcc::Tpcc, voter::Voter},
+    result::{Claim, Outcome, ResultTable, Verdict, text::figure},
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{
     BENCH_SETTINGS, Bench, COMMAND, How, INTERVAL, LOGS, PAPER, Replay, Rounds, SERIAL_SETTINGS, VALUE,
 };
-use crate::{
-    calls::Calls,
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure, verdict_about,
-    },
-    store::Result,
-    tpcc::Tpcc,
-    voter::Voter,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict_about};
 
 const STATED: [&str; 5] = [
     "Voter: commands are replayed as fast as they can run",
@@ -49,8 +47,8 @@ struct Series {
     rounds: Rounds,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let replays = settings.number(RUNS.name, 1, 100)?;
     bench.base.group_commit_ms = settings.number(INTERVAL.name, 0.0, 1_000.0)?;
     bench.total = 2 * LOGS.len() as u64;
@@ -86,8 +84,9 @@ fn claims(all: &[Series], comparable: bool) -> Vec<Claim> {
     let claim = |figure, stated, workload, ratio: Option<f64>, expected, of| Claim {
         figure,
         stated,
-        measured: ratio
-            .map_or_else(String::new, |ratio| format!("{} times {of}", crate::experiment::figure(ratio))),
+        measured: ratio.map_or_else(String::new, |ratio| {
+            format!("{} times {of}", gnomon_bench::result::text::figure(ratio))
+        }),
         verdict: verdict_about(comparable || workload == Voter::NAME, ratio, expected, Ordering::Greater),
     };
     let to_run = |workload| replay(workload, COMMAND).map(|replay| replay.tps() / replay.run_tps());
@@ -154,7 +153,7 @@ mod tests {
         super::bench::tests::{quick, round},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable, Surpassed};
 
     #[test]
     fn a_quick_run_replays_all_that_was_committed() {

@@ -1,17 +1,19 @@
 //! One workload under each method: at saturation, and with calls that come at a rate.
 
+use gnomon_bench::{
+    procedure::{Calls, Settings},
+    recovery::Method,
+    result::{
+        ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::{figure, percent},
+    },
+    store::Result,
+};
 use serde::Serialize;
 
 use super::bench::{BENCH_SETTINGS, Bench, How, INTERVAL, MODES, ROUNDS, Rounds, SERIAL_SETTINGS, table};
-use crate::{
-    calls::{Calls, Settings},
-    experiment::{
-        ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-    },
-    recovery::Method,
-    store::Result,
-};
+use crate::experiment::{Setting, Values};
 
 const RATES: Setting = Setting {
     name: "rates",
@@ -133,7 +135,8 @@ pub(super) mod tests {
         super::bench::tests::{quick, round},
         *,
     };
-    use crate::experiment::{Experiment, Report};
+    use crate::experiment::Experiment;
+    use gnomon_bench::result::Report;
 
     /// Throughputs of [`MODES`] at saturation, and their latencies at rates in percent.
     pub fn sweep(saturated: [f64; 3], offered: &[(u32, [f64; 3])]) -> Sweep {

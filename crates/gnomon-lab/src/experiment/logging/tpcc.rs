@@ -1,14 +1,17 @@
 //! `logging/tpcc`: TPC-C under no logging, command logging and value logging, at saturation and over the rate of calls
 //! (the paper's Figures 5-3 and 5-5).
 
+use gnomon_bench::{
+    result::{Claim, Outcome, text::figure},
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::{
     bench::{Bench, COMMAND, PAPER, TERMS, VALUE, is_close},
     sweep::{SWEEP_SETTINGS, Sweep},
 };
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, is_near, verdict},
-    store::Result,
-};
+use crate::experiment::{Experiment, Values, is_near, verdict};
 
 const STATED: [&str; 4] = [
     "command logging saturates where no logging does",
@@ -31,8 +34,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let tpcc = bench.tpcc;
     let sweep = Sweep::measure(settings, &mut bench, &tpcc)?;
     Ok(Outcome {
@@ -84,7 +87,7 @@ mod tests {
         super::sweep::tests::{quick_sweep, sweep},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_orders_under_every_method_and_compares_nothing() {

@@ -4,16 +4,18 @@
 //! engine writes no log that could not be replayed. Here the same load runs on a database in memory, where no record
 //! waits for a disk, whatever its length: if value logging is as far behind there, it is not for the disk.
 
+use gnomon_bench::{
+    result::{Claim, Outcome, ResultTable, text::percent},
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{
     BENCH_SETTINGS, Bench, COMMAND, How, INTERVAL, MODES, PAPER, ROUNDS, Rounds, SERIAL_SETTINGS, TERMS,
     VALUE, is_close, table,
 };
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Values, percent, verdict},
-    store::Result,
-};
+use crate::experiment::{Experiment, Values, verdict};
 
 const STATED: [&str; 1] = [
     "with value records cut to 50 or 100 bytes a transaction, value logging is behind by nearly the same factor",
@@ -39,8 +41,8 @@ struct Data {
     in_memory: Rounds,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let how = How::rounds(settings.number(ROUNDS.name, 1, 100)?);
     bench.base.group_commit_ms = settings.number(INTERVAL.name, 0.0, 1_000.0)?;
     bench.total = 2 * how.rounds * MODES.len() as u64;
@@ -91,7 +93,7 @@ mod tests {
         super::bench::tests::{quick, round},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_is_on_a_disk_and_in_memory() {

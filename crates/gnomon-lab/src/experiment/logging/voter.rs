@@ -1,14 +1,17 @@
 //! `logging/voter`: Voter under no logging, command logging and value logging, at saturation and over the rate of calls
 //! (the paper's Figures 5-2 and 5-4).
 
+use gnomon_bench::{
+    result::{Claim, Outcome, plot::Stated, text::figure},
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::{
     bench::{Bench, COMMAND, PAPER, TERMS, VALUE, is_close},
     sweep::{SWEEP_SETTINGS, Sweep},
 };
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, plot::Stated, verdict},
-    store::Result,
-};
+use crate::experiment::{Experiment, Values, verdict};
 
 const STATED: [&str; 4] = [
     "command logging saturates where no logging does (at 95,000 transactions a second there)",
@@ -38,8 +41,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
-    let mut bench = Bench::serial(settings, lab)?;
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
+    let mut bench = Bench::serial(settings, workspace)?;
     let voter = bench.voter;
     let sweep = Sweep::measure(settings, &mut bench, &voter)?;
     Ok(Outcome {
@@ -107,7 +110,7 @@ mod tests {
         super::sweep::tests::{quick_sweep, sweep},
         *,
     };
-    use crate::experiment::Verdict::{DoesNotHold, Holds, NotComparable};
+    use gnomon_bench::result::Verdict::{DoesNotHold, Holds, NotComparable};
 
     #[test]
     fn a_quick_run_votes_under_every_method() {

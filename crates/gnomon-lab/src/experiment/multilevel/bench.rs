@@ -2,16 +2,31 @@
 
 use std::time::Duration;
 
+use gnomon_bench::{
+    drive::Load,
+    objects::{Enough, Loaded, Measured, Objects, Order, Retry, Skew, Victim, measure, object_options},
+    recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
+    result::text::figure,
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_engine::objects::ObjectOptions;
 use serde::Serialize;
 
-use crate::{
-    drive::Load,
-    experiment::{Lab, Setting, Values, figure},
-    objects::{Enough, Loaded, Measured, Objects, Order, Retry, Skew, Victim, measure, object_options},
-    recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
-    store::Result,
-};
+use crate::experiment::{Setting, Values};
+
+/// The recovery methods of the paper.
+pub const STRATEGIES: [Recovery; 3] = [SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED];
+
+/// Returns a recovery method's name in the paper, or its own if the paper does not have it.
+pub fn paper_name(recovery: Recovery) -> &'static str {
+    match recovery {
+        SINGLE_LEVEL => "S1",
+        TWO_LEVEL => "S2",
+        TWO_LEVEL_DEFERRED => "S2/PS",
+        Recovery::Shadow | Recovery::CommitLog(_) => recovery.name(),
+    }
+}
 
 const SECONDS: Setting = Setting {
     name: "seconds",
@@ -147,7 +162,7 @@ type Made = (Recovery, Skew, u32, bool);
 
 /// Measures points. Each has a copy of a database that was made once.
 pub(super) struct Bench<'a> {
-    pub lab: &'a mut Lab,
+    pub workspace: &'a mut Workspace,
     /// The settings of the experiment; points may have others.
     pub base: Objects,
     pub length: Length,
@@ -161,7 +176,7 @@ impl<'a> Bench<'a> {
     /// Reads the settings that all have. An operation accesses so many own and foreign subobjects.
     pub fn new(
         settings: &Values,
-        lab: &'a mut Lab,
+        workspace: &'a mut Workspace,
         own: u32,
         foreign: u32,
         total: usize,
@@ -176,7 +191,7 @@ impl<'a> Bench<'a> {
             ..objects(settings, own, foreign)?
         };
         Ok(Bench {
-            lab,
+            workspace,
             base,
             length: Length {
                 least: Duration::from_secs_f64(settings.number(SECONDS.name, 0.01, 86_400.0)?),
@@ -199,13 +214,13 @@ impl<'a> Bench<'a> {
     ) -> Result<Point> {
         let options = object_options(settings);
         let original = self.loaded(method, settings, &options)?;
-        let loaded = original.copied_to(self.lab.copy(&original.path)?);
+        let loaded = original.copied_to(self.workspace.copy(&original.path)?);
         let load = Load {
             clients,
             warm_up: self.warm_up.min(length.least),
             measured: length.least,
-            seed: self.lab.seed,
-            cancel: self.lab.cancel.clone(),
+            seed: self.workspace.seed,
+            cancel: self.workspace.cancel.clone(),
         };
         let place = loaded.open(settings, options.clone())?;
         let enough = Enough { transactions: length.transactions, times_max: 10 };
@@ -214,8 +229,8 @@ impl<'a> Bench<'a> {
         let place = loaded.open(settings, options)?;
         tally.check(&place, settings)?;
         place.close()?;
-        self.lab.remove(&loaded.path)?;
-        self.lab.progress.note(&format!(
+        self.workspace.remove(&loaded.path)?;
+        self.workspace.progress.note(&format!(
             "{}, DMP {clients}{}: {} transactions/s, {} ms each",
             paper_name(method),
             unlike(settings, &self.base),
@@ -223,19 +238,19 @@ impl<'a> Bench<'a> {
             figure(measured.response.mean_ms)
         ));
         self.done += 1;
-        self.lab.progress.set(self.done, self.total);
+        self.workspace.progress.set(self.done, self.total);
         Ok(Point { settings: settings.clone(), measured })
     }
 
     /// The database that copies are made of.
     fn loaded(&mut self, method: Recovery, settings: &Objects, options: &ObjectOptions) -> Result<Loaded> {
-        self.lab.check_canceled()?;
+        self.workspace.check_canceled()?;
         let made = (method, settings.skew, settings.log_files, settings.shared_log);
         if let Some((_, loaded)) = self.loaded.iter().find(|known| known.0 == made) {
             return Ok(loaded.clone());
         }
-        let (path, seed) = (self.lab.new_path(), self.lab.seed);
-        let loaded = Loaded::make(method, settings, options.clone(), path, seed, &self.lab.cancel)?;
+        let (path, seed) = (self.workspace.new_path(), self.workspace.seed);
+        let loaded = Loaded::make(method, settings, options.clone(), path, seed, &self.workspace.cancel)?;
         self.loaded.push((made, loaded.clone()));
         Ok(loaded)
     }

@@ -1,15 +1,21 @@
 //! `multilevel/disjoint`: operations that access own subobjects only (the paper's section 3.2 and Figure 7).
 
+use gnomon_bench::{
+    objects::Measured,
+    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
+    result::{
+        Claim, Outcome,
+        text::{figure, figures, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::{
     bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, STATED_DMP, TERMS, stated_figure},
     sweep::{self, PAGES_STATED, SWEEP_SETTINGS, StatedGap, Sweep, pages_claim},
 };
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Values, figure, figures, is_near, percent, verdict},
-    objects::Measured,
-    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
-    store::Result,
-};
+use crate::experiment::{Experiment, Values, is_near, verdict};
 
 const STATED: [&str; 12] = [
     "S2 and S2/PS: up to 2.5 times the throughput of S1",
@@ -39,9 +45,9 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let own = settings.number(OWN.name, 0, 1_000)?;
-    let mut bench = Bench::new(settings, lab, own, 0, sweep::count(settings)?)?;
+    let mut bench = Bench::new(settings, workspace, own, 0, sweep::count(settings)?)?;
     let sweep = Sweep::measure(settings, &mut bench)?;
     Ok(Outcome {
         claims: claims(&sweep, bench.is_as_stated(10, 0)),
@@ -157,11 +163,10 @@ fn claims(sweep: &Sweep, comparable: bool) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, Verdict, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_bench::result::Verdict;
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_measures_every_strategy_reading_and_method() {

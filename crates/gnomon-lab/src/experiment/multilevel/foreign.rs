@@ -1,17 +1,22 @@
 //! `multilevel/foreign`: operations that access foreign subobjects only (the paper's section 3.3 and Figure 9).
 
+use gnomon_bench::{
+    objects::{Measured, Objects},
+    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
+    result::{
+        Claim, Outcome,
+        text::{figure, figures},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::{
     bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, Point, STATED_DMP, TERMS, stated_figure},
     sweep::{self, PAGES_STATED, READING_DMP, SWEEP_SETTINGS, StatedGap, Sweep, pages_claim},
 };
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, figure, figures, is_near, verdict},
-    objects::{Measured, Objects},
-    recovery::{SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED},
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, is_near, verdict};
 
 const STATED: [&str; 7] = [
     "S2/PS at DMP 12: 16 times the throughput of S1",
@@ -47,9 +52,9 @@ struct Data {
     disjoint: Point,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let foreign = settings.number(FOREIGN.name, 0, 100)?;
-    let mut bench = Bench::new(settings, lab, 0, foreign, sweep::count(settings)? + 1)?;
+    let mut bench = Bench::new(settings, workspace, 0, foreign, sweep::count(settings)? + 1)?;
     let sweep = Sweep::measure(settings, &mut bench)?;
     let own = Objects { own: foreign, foreign: 0, ..bench.base.clone() };
     let dmp = settings.number(READING_DMP.name, 1, 1024)?;
@@ -140,11 +145,10 @@ fn claims(data: &Data, comparable: bool) -> Vec<Claim> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, Verdict, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_bench::result::Verdict;
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_measures_foreign_accesses_beside_own_ones() {

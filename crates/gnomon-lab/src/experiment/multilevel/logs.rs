@@ -1,15 +1,17 @@
 //! `multilevel/logs`: one physical log for both levels against two, and the log of pages over several files. The paper
 //! names both and has neither (sections 2 and 3.3).
 
+use gnomon_bench::{
+    objects::Objects,
+    recovery::{TWO_LEVEL, TWO_LEVEL_DEFERRED},
+    result::{Claim, Outcome, ResultTable, text::figure},
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, TERMS};
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, verdict},
-    objects::Objects,
-    recovery::{TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
-    store::Result,
-};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, Point, TERMS, paper_name};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 1] =
     ["(this project) with one log a transaction of S2 or S2/PS has fewer log I/Os than with two"];
@@ -37,11 +39,11 @@ struct Data {
     points: Vec<Point>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let dmp = settings.number(DMP.name, 1, 1024)?;
     let own = settings.number(OWN.name, 0, 1_000)?;
     let files: Vec<u32> = settings.list(FILES.name, 1, 16)?;
-    let mut bench = Bench::new(settings, lab, own, 0, 2 * 2 * 2 * files.len())?;
+    let mut bench = Bench::new(settings, workspace, own, 0, 2 * 2 * 2 * files.len())?;
     let mut points = Vec::new();
     for service_ms in [bench.base.service_ms, 0.0] {
         for method in [TWO_LEVEL, TWO_LEVEL_DEFERRED] {
@@ -129,11 +131,9 @@ fn table(points: &[Point]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_measures_one_log_beside_two() {

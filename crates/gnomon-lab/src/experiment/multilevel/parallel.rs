@@ -1,19 +1,21 @@
 //! `multilevel/parallel`: a transaction's operations at once, as subtransactions beside each other. The paper has that
 //! built and shows no figures of it (section 5).
 
+use gnomon_bench::{
+    objects::{Measured, Objects},
+    recovery::TWO_LEVEL_DEFERRED,
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::figure,
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, TERMS, stated_figure};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    objects::{Measured, Objects},
-    recovery::TWO_LEVEL_DEFERRED,
-    store::Result,
-};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 1] =
     ["(this project) 4 operations at once make a lone client's transactions at least twice as fast"];
@@ -39,11 +41,11 @@ struct Data {
     points: Vec<Point>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let own = settings.number(OWN.name, 0, 1_000)?;
     let levels: Vec<usize> = settings.list(DMP.name, 1, 1024)?;
     let parallel: Vec<u32> = settings.list(PARALLEL.name, 1, 1000)?;
-    let mut bench = Bench::new(settings, lab, own, 0, levels.len() * parallel.len())?;
+    let mut bench = Bench::new(settings, workspace, own, 0, levels.len() * parallel.len())?;
     let mut points = Vec::new();
     for level in levels {
         for parallel in &parallel {
@@ -140,11 +142,9 @@ fn plot(points: &[Point]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_measures_operations_at_once() {

@@ -1,18 +1,19 @@
 //! `multilevel/sensitivity`: updates, own subobjects and operations, varied one at a time (the paper's Figure 8).
 
+use gnomon_bench::{
+    objects::{Measured, Objects},
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::figures,
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, TERMS, Trio};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figures,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    objects::{Measured, Objects},
-    recovery::STRATEGIES,
-    store::Result,
-};
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, OWN, STRATEGIES, TERMS, Trio};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 1] = ["u, o and c varied: S2 and S2/PS stay ahead of S1"];
 const VARY_UPDATES: Setting =
@@ -39,7 +40,7 @@ struct Varied {
     values: Vec<(u32, Trio)>,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let dmp = settings.number(DMP.name, 1, 1024)?;
     let own = settings.number(OWN.name, 0, 1_000)?;
     type Change = fn(&mut Objects, u32);
@@ -51,7 +52,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         ("operations c", settings.list(VARY_OPERATIONS.name, 1, 1_000)?, |to, value| to.operations = value),
     ];
     let values: usize = parameters.iter().map(|(_, values, _)| values.len()).sum();
-    let mut bench = Bench::new(settings, lab, own, 0, values * STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, workspace, own, 0, values * STRATEGIES.len())?;
     let mut all = Vec::new();
     for (parameter, values, change) in parameters {
         let mut varied = Varied { parameter, values: Vec::new() };
@@ -118,11 +119,9 @@ fn plot(all: &[Varied]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_varies_one_parameter_at_a_time() {

@@ -1,16 +1,18 @@
 //! `multilevel/sharing`: more and more foreign accesses among the same number of accesses (the paper's Figure 10).
 
-use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, TERMS, Trio};
-use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figures,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-        verdict,
-    },
+use gnomon_bench::{
     objects::Objects,
-    recovery::STRATEGIES,
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::figures,
+    },
     store::{Result, StoreError},
+    workspace::Workspace,
 };
+
+use super::bench::{BENCH_SETTINGS, Bench, DMP, OBJECT_SETTINGS, STRATEGIES, TERMS, Trio};
+use crate::experiment::{Experiment, Setting, Values, verdict};
 
 const STATED: [&str; 1] = ["the more foreign accesses, the larger the gap between S2/PS and S1"];
 const ACCESSES: Setting =
@@ -29,14 +31,14 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let dmp = settings.number(DMP.name, 1, 1024)?;
     let accesses: u32 = settings.number(ACCESSES.name, 1, 100)?;
     let foreign: Vec<u32> = settings.list(FOREIGN.name, 0, 100)?;
     if foreign.iter().any(|foreign| *foreign > accesses) {
         return Err(StoreError::unexpected(format!("{} is more than {}", FOREIGN.name, ACCESSES.name)));
     }
-    let mut bench = Bench::new(settings, lab, accesses, 0, foreign.len() * STRATEGIES.len())?;
+    let mut bench = Bench::new(settings, workspace, accesses, 0, foreign.len() * STRATEGIES.len())?;
     let mut points = Vec::new();
     for foreign in foreign {
         let settings = Objects { own: accesses - foreign, foreign, ..bench.base.clone() };
@@ -109,11 +111,9 @@ fn plot(points: &[(u32, Trio)]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_keeps_the_number_of_accesses() {

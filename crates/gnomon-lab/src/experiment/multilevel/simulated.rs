@@ -5,22 +5,27 @@
 
 use std::time::Duration;
 
+use gnomon_bench::{
+    objects::Objects,
+    recovery::{Recovery, TWO_LEVEL, TWO_LEVEL_DEFERRED},
+    result::{
+        Claim, Outcome, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::{figure, percent},
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use gnomon_engine::Strategy;
 use serde::Serialize;
 
 use super::{
-    bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, STATED_DMP, TERMS},
+    bench::{BENCH_SETTINGS, Bench, OBJECT_SETTINGS, OWN, Point, STATED_DMP, STRATEGIES, TERMS, paper_name},
     sweep::DMP,
 };
 use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
-    objects::{Objects, Simulated, simulate},
-    recovery::{Recovery, STRATEGIES, TWO_LEVEL, TWO_LEVEL_DEFERRED, paper_name},
-    store::Result,
+    experiment::{Experiment, Setting, Values, verdict},
+    objects::{Simulated, simulate},
 };
 
 const STATED: [&str; 2] = [
@@ -86,13 +91,13 @@ impl Times {
     }
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let own = settings.number(OWN.name, 0, 1_000)?;
     let foreign = settings.number(FOREIGN.name, 0, 100)?;
     let levels: Vec<usize> = settings.list(DMP.name, 1, 1024)?;
     let seconds = Duration::from_secs_f64(settings.number(SIMULATED_SECONDS.name, 0.1, 1e6)?);
-    let mut bench = Bench::new(settings, lab, own, foreign, (1 + levels.len()) * STRATEGIES.len())?;
-    let (base, length, seed) = (bench.base.clone(), bench.length, bench.lab.seed);
+    let mut bench = Bench::new(settings, workspace, own, foreign, (1 + levels.len()) * STRATEGIES.len())?;
+    let (base, length, seed) = (bench.base.clone(), bench.length, bench.workspace.seed);
     let mut alone =
         |method| bench.measure(method, 1, &base, length).map(|point| point.measured.response.mean_ms);
     let times = Times::of(&base, alone(TWO_LEVEL)?, alone(TWO_LEVEL_DEFERRED)?);
@@ -220,10 +225,8 @@ fn plot(all: &[Both]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_puts_both_beside_each_other() {

@@ -3,19 +3,23 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::bench::{Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, VICTIMS, at, stated_figure};
-use crate::{
-    experiment::{
-        Claim, ResultTable, Setting, Values, figure, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-        verdict,
-    },
+use gnomon_bench::{
     objects::{Measured, Objects},
-    recovery::{Recovery, SINGLE_LEVEL, STRATEGIES, TWO_LEVEL_DEFERRED, paper_name},
+    recovery::{Recovery, SINGLE_LEVEL, TWO_LEVEL_DEFERRED},
+    result::{
+        Claim, ResultTable,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::{figure, percent},
+    },
     store::Result,
 };
+use serde::Serialize;
+
+use super::bench::{
+    Bench, Length, ORDERS, Point, RETRIES, SKEWS, STATED_DMP, STRATEGIES, VICTIMS, at, paper_name,
+    stated_figure,
+};
+use crate::experiment::{Setting, Values, verdict};
 
 pub(super) const DMP: Setting = Setting {
     name: "dmp",

@@ -6,6 +6,18 @@
 
 use std::time::Duration;
 
+use gnomon_bench::{
+    drive::Load,
+    objects::{Enough, Loaded, Objects, Place, Tally, measure, object_options},
+    recovery::TWO_LEVEL_DEFERRED,
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::figure,
+    },
+    store::{Result, StoreError},
+    workspace::Workspace,
+};
 use gnomon_engine::{
     env::{Clock, SystemClock},
     objects::{LogShape, ObjectOptions},
@@ -13,16 +25,7 @@ use gnomon_engine::{
 use serde::Serialize;
 
 use super::bench::{OBJECT_SETTINGS, OWN, UPDATES, objects};
-use crate::{
-    drive::Load,
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-    },
-    objects::{Enough, Loaded, Objects, Place, Tally, measure, object_options},
-    recovery::TWO_LEVEL_DEFERRED,
-    store::{Result, StoreError},
-};
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: [&str; 3] = [
     "(this project) a warmstart takes no longer than in proportion to the log (here: half as much again is allowed)",
@@ -87,7 +90,7 @@ struct Plan {
     clients: usize,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let plan = Plan {
         // Without updates there would be no log.
         settings: Objects {
@@ -104,8 +107,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let total = (files.len() + 1) as u64;
     let mut all = Vec::new();
     for (files, bound) in files.iter().map(|files| (*files, None)).chain([(1, Some(bound))]) {
-        all.push(plan.measure(files, bound, lab)?);
-        lab.progress.set(all.len() as u64, total);
+        all.push(plan.measure(files, bound, workspace)?);
+        workspace.progress.set(all.len() as u64, total);
     }
     Ok(Outcome {
         claims: claims(&all),
@@ -122,8 +125,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
 }
 
 impl Plan {
-    fn measure(&self, files: usize, bound_mib: Option<u64>, lab: &mut Lab) -> Result<Series> {
-        lab.check_canceled()?;
+    fn measure(&self, files: usize, bound_mib: Option<u64>, workspace: &mut Workspace) -> Result<Series> {
+        workspace.check_canceled()?;
         let options = ObjectOptions {
             logs: LogShape {
                 redo_files: files,
@@ -133,9 +136,9 @@ impl Plan {
             log_bytes_max: bound_mib.map_or(u64::MAX, |mib| mib << 20),
             ..object_options(&self.settings)
         };
-        let (path, seed) = (lab.new_path(), lab.seed);
+        let (path, seed) = (workspace.new_path(), workspace.seed);
         let method = TWO_LEVEL_DEFERRED;
-        let loaded = Loaded::make(method, &self.settings, options.clone(), path, seed, &lab.cancel)?;
+        let loaded = Loaded::make(method, &self.settings, options.clone(), path, seed, &workspace.cancel)?;
         let place = loaded.open(&self.settings, options.clone())?;
         let (mut tally, mut points, mut slices) = (Tally::default(), Vec::new(), 0);
         for length in &self.lengths {
@@ -147,14 +150,14 @@ impl Plan {
                     warm_up: Duration::ZERO,
                     measured: SLICE,
                     seed: seed.wrapping_add(slices),
-                    cancel: lab.cancel.clone(),
+                    cancel: workspace.cancel.clone(),
                 };
                 tally.merge(measure(&place, &self.settings, &load, Enough::TIME)?.1);
             }
             let log_bytes = place.objects().map_or(0, |database| database.log_bytes());
             let mut times = Vec::new();
             for _ in 0..self.runs {
-                times.push(self.warmstart(&loaded, &options, &tally, lab)?);
+                times.push(self.warmstart(&loaded, &options, &tally, workspace)?);
             }
             times.sort_unstable();
             let point = Point {
@@ -162,7 +165,7 @@ impl Plan {
                 log_mib: log_bytes as f64 / MIB,
                 warmstart_ms: times[(times.len() - 1) / 2].as_secs_f64() * 1e3,
             };
-            lab.progress.note(&format!(
+            workspace.progress.note(&format!(
                 "log files: {files}, {} MiB written, {} MiB long: {} ms",
                 figure(point.written_mib),
                 figure(point.log_mib),
@@ -171,7 +174,7 @@ impl Plan {
             points.push(point);
         }
         place.close()?;
-        lab.remove(&loaded.path)?;
+        workspace.remove(&loaded.path)?;
         Ok(Series { files, bound_mib, points })
     }
 
@@ -181,15 +184,15 @@ impl Plan {
         loaded: &Loaded,
         options: &ObjectOptions,
         tally: &Tally,
-        lab: &mut Lab,
+        workspace: &mut Workspace,
     ) -> Result<Duration> {
-        let copy = loaded.copied_to(lab.copy(&loaded.path)?);
+        let copy = loaded.copied_to(workspace.copy(&loaded.path)?);
         let clock = SystemClock::new();
         let place = copy.open(&self.settings, options.clone())?;
         let taken = clock.now();
         tally.check(&place, &self.settings)?;
         place.close()?;
-        lab.remove(&copy.path)?;
+        workspace.remove(&copy.path)?;
         Ok(taken)
     }
 }
@@ -290,11 +293,9 @@ fn plot(all: &[Series]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_warmstarts_every_shape_of_log() {

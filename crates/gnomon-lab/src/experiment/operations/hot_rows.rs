@@ -8,24 +8,25 @@
 
 use std::cell::Cell;
 
-use crate::{
-    counter::Counter,
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-    },
-    hotspot::Hotspot,
-    progress::Progress,
+use gnomon_bench::{
     recovery::Recovery,
     report::Report,
-    sql::Server,
-    stock::Stock,
-    store::{Result, StoreError},
-    tpcb::Tpcb,
-    workload::{self, Place, Settings, Workload},
-    zipf::Skew,
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::percent,
+    },
+    store::{Result, StoreError, server::Server},
+    workload::{
+        self, Place, Settings, Workload, counter::Counter, hotspot::Hotspot, stock::Stock, tpcb::Tpcb,
+        zipf::Skew,
+    },
+    workspace::Workspace,
 };
+use gnomon_program::Progress;
 use serde::Serialize;
+
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: [&str; 3] = [
     "(this project) TPC-B with one branch, 5 ms of work, 64 clients: 20 times the throughput of row locks",
@@ -117,12 +118,12 @@ impl Runs {
         workload: &W,
         clients: usize,
         think_ms: f64,
-        lab: &mut Lab,
+        workspace: &mut Workspace,
     ) -> Result<Point> {
         let mut reports = [Vec::new(), Vec::new()];
         for _ in 0..self.runs {
             for (reports, semantic_locks) in reports.iter_mut().zip([true, false]) {
-                reports.push(self.once(workload, clients, semantic_locks, lab)?);
+                reports.push(self.once(workload, clients, semantic_locks, workspace)?);
             }
         }
         let [semantic, exclusive] = reports.map(median);
@@ -134,23 +135,23 @@ impl Runs {
         workload: &W,
         clients: usize,
         semantic_locks: bool,
-        lab: &mut Lab,
+        workspace: &mut Workspace,
     ) -> Result<Report> {
-        lab.check_canceled()?;
+        workspace.check_canceled()?;
         let mut settings = Settings { clients, semantic_locks, ..self.settings.clone() };
-        let directory = lab.new_path();
+        let directory = workspace.new_path();
         if let Place::Process { dir, .. } = &mut settings.place {
             *dir = Some(directory.clone());
         }
-        let cancel = lab.cancel.clone();
-        let report = workload::bench(workload, &settings, lab.seed, &mut Progress::silent(), &cancel)?;
+        let cancel = workspace.cancel.clone();
+        let report = workload::bench(workload, &settings, workspace.seed, &mut Progress::silent(), &cancel)?;
         self.done.set(self.done.get() + 1);
-        lab.progress.set(self.done.get(), self.total);
+        workspace.progress.set(self.done.get(), self.total);
         if !report.invariant.holds {
             return Err(StoreError::unexpected(format!("{}: {}", W::NAME, report.invariant.detail)));
         }
         if matches!(settings.place, Place::Process { .. }) {
-            lab.remove(&directory)?;
+            workspace.remove(&directory)?;
         }
         Ok(report)
     }
@@ -169,7 +170,7 @@ fn server(url: &str) -> Result<Server> {
     server.map_err(|error| StoreError::unexpected(format!("url: {error}")))
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let clients = settings.number("clients", 1, 4096)?;
     let levels = settings.list("levels", 1, 4096)?;
     let think_ms = settings.number("think-ms", 0.0, 86_400.0)?;
@@ -208,15 +209,15 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let stock = Stock { items: ITEMS, stock: PIECES, think_ms: 0.0 };
     let counter = Counter { keys: KEYS, skew: SKEW };
     let busy: [Point; BUSY] = [
-        runs.measure(&tpcb, clients, 0.0, lab)?,
-        runs.measure(&hotspot, clients, 0.0, lab)?,
-        runs.measure(&stock, clients, 0.0, lab)?,
-        runs.measure(&counter, clients, 0.0, lab)?,
+        runs.measure(&tpcb, clients, 0.0, workspace)?,
+        runs.measure(&hotspot, clients, 0.0, workspace)?,
+        runs.measure(&stock, clients, 0.0, workspace)?,
+        runs.measure(&counter, clients, 0.0, workspace)?,
     ];
     let (mut tpcbs, mut stocks) = (Vec::new(), Vec::new());
     for &clients in &levels {
-        tpcbs.push(runs.measure(&Tpcb { think_ms, ..tpcb }, clients, think_ms, lab)?);
-        stocks.push(runs.measure(&Stock { think_ms, ..stock.clone() }, clients, think_ms, lab)?);
+        tpcbs.push(runs.measure(&Tpcb { think_ms, ..tpcb }, clients, think_ms, workspace)?);
+        stocks.push(runs.measure(&Stock { think_ms, ..stock.clone() }, clients, think_ms, workspace)?);
     }
     Ok(Outcome {
         claims: claims(&tpcbs, &stocks),

@@ -8,6 +8,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use gnomon_bench::{
+    result::{Claim, Outcome, ResultTable, Verdict},
+    store::{Result, StoreError},
+    workspace::Workspace,
+};
 use gnomon_engine::{
     Database, Options,
     env::{Clock, Rng, SystemClock},
@@ -23,10 +28,7 @@ use gnomon_sql::{
 };
 use serde::Serialize;
 
-use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict},
-    store::{Result, StoreError},
-};
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: &str = "(this project) no pattern commits less than 0.9 of what it does with row locks";
 const RATIO_MIN: f64 = 0.9;
@@ -160,7 +162,7 @@ impl Point {
     }
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let levels: Vec<usize> = settings.list("clients", 1, 1024)?;
     let runs: usize = settings.number("runs", 1, 100)?;
     let measured = Duration::from_secs_f64(settings.number("seconds", 0.01, 3600.0)?);
@@ -177,9 +179,9 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             for round in 0..runs {
                 let mut measure = |semantic_locks| {
                     let load = Load { pattern, clients, semantic_locks, warm_up, measured };
-                    let measured = once(&load, round as u64, lab)?;
+                    let measured = once(&load, round as u64, workspace)?;
                     done += 1;
-                    lab.progress.set(done, total);
+                    workspace.progress.set(done, total);
                     Ok::<_, StoreError>(measured)
                 };
                 rounds.push(Round { semantic: measure(true)?, exclusive: measure(false)? });
@@ -239,9 +241,9 @@ fn failed(error: SqlError) -> StoreError {
     StoreError::Failed(error.into())
 }
 
-fn once(load: &Load<'_>, round: u64, lab: &mut Lab) -> Result<Measured> {
-    lab.check_canceled()?;
-    let directory = lab.new_path();
+fn once(load: &Load<'_>, round: u64, workspace: &mut Workspace) -> Result<Measured> {
+    workspace.check_canceled()?;
+    let directory = workspace.new_path();
     let engine =
         Database::open(&directory, Options::default()).map_err(|error| StoreError::Failed(error.into()))?;
     let database = SqlDatabase::open(engine).map_err(failed)?;
@@ -263,7 +265,7 @@ fn once(load: &Load<'_>, round: u64, lab: &mut Lab) -> Result<Measured> {
         let mut session = database.session(SessionOptions::default()).map_err(failed)?;
         let locks = if load.semantic_locks { "on" } else { "off" };
         session.execute(&format!("SET gnomon.semantic_locks = {locks}"), &mut rows).map_err(failed)?;
-        sessions.push((session, Rng::from_seed(lab.seed ^ round << 32 ^ client as u64)));
+        sessions.push((session, Rng::from_seed(workspace.seed ^ round << 32 ^ client as u64)));
     }
     let clock = SystemClock::new();
     let (finished, seconds) = thread::scope(|scope| {
@@ -301,7 +303,7 @@ fn once(load: &Load<'_>, round: u64, lab: &mut Lab) -> Result<Measured> {
         )));
     }
     drop((setup, database));
-    lab.remove(&directory)?;
+    workspace.remove(&directory)?;
     Ok(measured)
 }
 
@@ -405,10 +407,8 @@ fn table(points: &[Point]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_measures_every_pattern_both_ways() {

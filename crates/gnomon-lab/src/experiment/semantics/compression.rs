@@ -1,13 +1,18 @@
 //! `semantics/compression`: throughput by how much the OS manager's log is compressed (the study's Figure 2).
 
+use gnomon_bench::{
+    result::{Claim, Outcome},
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::study::{
     COMMON, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
     SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values},
+    experiment::{Experiment, Setting, Values},
     semantics::parameters::Parameters,
-    store::Result,
 };
 
 const STATED: [&str; 2] =
@@ -35,11 +40,13 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let ratios: Vec<f64> = settings.list(RATIOS.name, 0.0, 100.0)?;
-    let all =
-        pairs(settings, lab, &ratios, |ratio| Parameters { comp_ratio: ratio / 100.0, ..base.clone() })?;
+    let all = pairs(settings, workspace, &ratios, |ratio| Parameters {
+        comp_ratio: ratio / 100.0,
+        ..base.clone()
+    })?;
     Ok(outcome_of_pairs(
         ("semantics-compression", "Throughput by compression of the OS manager's log, MPL 20"),
         &["%"],

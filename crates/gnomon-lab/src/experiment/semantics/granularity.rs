@@ -1,16 +1,22 @@
 //! `semantics/granularity`: the OS manager's throughput by the size of what it locks and logs (the study's Table 3).
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::figure,
+    },
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::study::{
     COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Point, Runs, SKEW,
     SPLIT, TERMS, differences, is_throughput_met, parameters, table,
 };
 use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, Verdict, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-    },
+    experiment::{Experiment, Setting, Values},
     semantics::parameters::{Level, Manager, Parameters},
-    store::Result,
 };
 
 /// By bytes of a granule.
@@ -45,12 +51,12 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = Parameters { manager: Manager::Os(Level::Physical), ..parameters(settings)? };
     let sizes: Vec<u32> = settings.list(SIZES.name, 1, 2048)?;
     let systems: Vec<Parameters> =
         sizes.iter().map(|size| Parameters { sub_page_size: *size, ..base.clone() }).collect();
-    let points = Runs::new(settings)?.measure(lab, &systems)?;
+    let points = Runs::new(settings)?.measure(workspace, &systems)?;
     let rows = points.iter().map(|point| (vec![point.parameters.sub_page_size.to_string()], point, None));
     Ok(Outcome {
         claims: claims(&points),

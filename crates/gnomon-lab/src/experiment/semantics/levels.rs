@@ -1,5 +1,14 @@
 //! `semantics/levels`: the performance gap by how much the OS manager knows (the study's Figures 4 and 5, Table 4).
 
+use gnomon_bench::{
+    result::{
+        Outcome,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::figure,
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::study::{
@@ -7,12 +16,8 @@ use super::study::{
     SUB_PAGE_SIZE, TERMS, differences, gap_claim, parameters, table,
 };
 use crate::{
-    experiment::{
-        Experiment, Lab, Outcome, Setting, Values, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-    },
+    experiment::{Experiment, Setting, Values},
     semantics::parameters::{Level, Manager, Parameters},
-    store::Result,
 };
 
 /// Instructions of a lock, disks, level and gap.
@@ -91,7 +96,7 @@ impl Series {
     }
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e12)?;
     let disks: Vec<usize> = settings.list(DISKS.name, 1, 1024)?;
@@ -105,7 +110,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             managers().map(move |manager| Parameters { manager, cpu_lock, numdisks, ..base.clone() })
         })
         .collect();
-    let mut points = Runs::new(settings)?.measure(lab, &systems)?.into_iter();
+    let mut points = Runs::new(settings)?.measure(workspace, &systems)?.into_iter();
     let all: Vec<Series> = conditions
         .into_iter()
         .filter_map(|(cost, disks)| {

@@ -1,13 +1,18 @@
 //! `semantics/lock-cost`: throughput by what a lock costs, where processors are short (the study's Figure 3).
 
+use gnomon_bench::{
+    result::{Claim, Outcome},
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::study::{
     COMMON, COMP_RATIO, CPU_COMPRESS, DBMS_LOCKS, LENGTH, MACHINE, MPL, NUMDISKS, PAPER, Pair, SKEW, SPLIT,
     SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, verdict},
+    experiment::{Experiment, Setting, Values, verdict},
     semantics::parameters::Parameters,
-    store::Result,
 };
 
 const STATED: [&str; 3] = [
@@ -39,10 +44,10 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e12)?;
-    let all = pairs(settings, lab, &costs, |cost| Parameters { cpu_lock: cost, ..base.clone() })?;
+    let all = pairs(settings, workspace, &costs, |cost| Parameters { cpu_lock: cost, ..base.clone() })?;
     Ok(outcome_of_pairs(
         ("semantics-lock-cost", "Throughput by the cost of a lock, MPL 20, 8 disks"),
         &["instructions"],

@@ -1,13 +1,18 @@
 //! `semantics/mpl`: throughput of both managers by the multiprogramming level (the study's Figure 1).
 
+use gnomon_bench::{
+    result::{Claim, Outcome, plot::Stated},
+    store::Result,
+    workspace::Workspace,
+};
+
 use super::study::{
     COMMON, COMP_RATIO, CPU_COMPRESS, CPU_LOCK, DBMS_LOCKS, LENGTH, MACHINE, NUMDISKS, PAPER, Pair, SKEW,
     SPLIT, SUB_PAGE_SIZE, TERMS, gap_claim, outcome_of_pairs, pair_at, pairs, parameters, stated_gaps,
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, Setting, Values, plot::Stated, verdict},
+    experiment::{Experiment, Setting, Values, verdict},
     semantics::parameters::Parameters,
-    store::Result,
 };
 
 const STATED: [&str; 4] = [
@@ -39,10 +44,11 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let levels: Vec<f64> = settings.list(LEVELS.name, 1.0, 10_000.0)?;
-    let all = pairs(settings, lab, &levels, |level| Parameters { mpl: level as usize, ..base.clone() })?;
+    let all =
+        pairs(settings, workspace, &levels, |level| Parameters { mpl: level as usize, ..base.clone() })?;
     Ok(outcome_of_pairs(
         ("semantics-mpl", "Throughput by multiprogramming level"),
         &["MPL"],

@@ -5,6 +5,15 @@
 //! - `semantics/compression-cost`: to compress the log takes instructions;
 //! - `semantics/today`: the study's system becomes one of today, step by step.
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::figure,
+    },
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::study::{
@@ -12,14 +21,9 @@ use super::study::{
     SPLIT, SUB_PAGE_SIZE, TERMS, TRANSACTIONS, differences, parameters, table,
 };
 use crate::{
-    experiment::{
-        Claim, Experiment, Lab, Outcome, Setting, Values, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-        verdict,
-    },
+    experiment::{Experiment, Setting, Values, verdict},
     semantics::parameters::{DataLocks, Level, LogWrite, Manager, Parameters, Past, Readings},
     simulation::estimate::Estimate,
-    store::Result,
 };
 
 /// A manager, and what of the rest is its own.
@@ -51,7 +55,7 @@ struct Compared {
 impl Compared {
     fn measure(
         runs: &Runs,
-        lab: &mut Lab,
+        workspace: &mut Workspace,
         managers: &[Kind],
         conditions: Vec<(String, f64, Parameters)>,
     ) -> Result<Vec<Compared>> {
@@ -69,7 +73,7 @@ impl Compared {
                 })
             })
             .collect();
-        let mut points = runs.measure(lab, &systems)?.into_iter();
+        let mut points = runs.measure(workspace, &systems)?.into_iter();
         let compared = |(condition, at, _)| Compared {
             condition,
             at,
@@ -181,7 +185,7 @@ pub const SKEW: Experiment = Experiment {
     run: run_skew,
 };
 
-fn run_skew(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run_skew(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let skews: Vec<f64> = settings.list(SKEWS.name, 0.0, 5.0)?;
     let conditions = skews.iter().map(|skew| {
@@ -189,7 +193,7 @@ fn run_skew(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     });
     let all = Compared::measure(
         &Runs::new(settings)?,
-        lab,
+        workspace,
         &[DBMS, DBMS_RECORDS, OS, OS_SHORT, OS_NO_LOG],
         conditions.collect(),
     )?;
@@ -240,7 +244,7 @@ pub const UPPER_LEVELS: Experiment = Experiment {
     run: run_upper_levels,
 };
 
-fn run_upper_levels(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run_upper_levels(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let splits: Vec<f64> = settings.list(SPLITS.name, 0.0, 100.0)?;
     let conditions = splits.iter().map(|split| {
@@ -252,7 +256,7 @@ fn run_upper_levels(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     });
     let all = Compared::measure(
         &Runs::new(settings)?,
-        lab,
+        workspace,
         &[DBMS, OS, OS_SHORT, OS_NO_LOG],
         conditions.collect(),
     )?;
@@ -290,13 +294,14 @@ pub const COMPRESSION_COST: Experiment = Experiment {
     run: run_compression_cost,
 };
 
-fn run_compression_cost(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run_compression_cost(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let costs: Vec<f64> = settings.list(COSTS.name, 0.0, 1e6)?;
     let conditions = costs.iter().map(|cost| {
         (figure(*cost), *cost, Parameters { past: Past { cpu_compress: *cost, ..base.past }, ..base.clone() })
     });
-    let all = Compared::measure(&Runs::new(settings)?, lab, &[DBMS, OS, OS_SHORT], conditions.collect())?;
+    let all =
+        Compared::measure(&Runs::new(settings)?, workspace, &[DBMS, OS, OS_SHORT], conditions.collect())?;
     Ok(outcome(
         ("semantics-compression-cost", "By the cost of compression by 80 %, MPL 20, 2 disks"),
         &["a byte"],
@@ -376,7 +381,7 @@ const STEPS: [Step; 7] = [
     Step { name: "skew 0.6", part: 2.5e-4, change: |system| system.past.skew = 0.6 },
 ];
 
-fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run_today(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let mut system = parameters(settings)?;
     let parts: Vec<f64> = settings.list(PARTS.name, 1e-6, 1e3)?;
     let len = system.max_action_len;
@@ -387,7 +392,7 @@ fn run_today(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     // The DBMS managers of today lock records.
     let managers = [DBMS_RECORDS, DBMS, OS, OS_SHORT, OS_NO_LOG, OS_LATE_LOG];
     let runs = Runs::of_transactions(settings, parts)?;
-    let all = Compared::measure(&runs, lab, &managers, conditions.collect())?;
+    let all = Compared::measure(&runs, workspace, &managers, conditions.collect())?;
     let claims = today_claims(&all[0], &all[IN_MEMORY], &all[HOT]);
     Ok(outcome(
         ("semantics-today", "From 1987 to today"),

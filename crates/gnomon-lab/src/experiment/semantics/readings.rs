@@ -1,5 +1,10 @@
 //! `semantics/readings`: how close each reading of what the study's text leaves open comes to its figures.
 
+use gnomon_bench::{
+    result::{Claim, Outcome, ResultTable},
+    store::Result,
+    workspace::Workspace,
+};
 use serde::Serialize;
 
 use super::{
@@ -10,9 +15,8 @@ use super::{
     },
 };
 use crate::{
-    experiment::{Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, verdict},
+    experiment::{Experiment, Setting, Values, verdict},
     semantics::parameters::{Level, LogDisk, LogWrite, Manager, Moved, Parameters, Readings, Search},
-    store::Result,
 };
 
 const STATED: [&str; 1] =
@@ -154,7 +158,7 @@ struct Row {
     met: usize,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let base = parameters(settings)?;
     let count = settings.number(COUNT.name, 1, READINGS.len())?;
     let readings: Vec<(&str, Parameters)> = READINGS[..count]
@@ -173,7 +177,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             systems.push(system);
         }
     }
-    let points = Runs::rough(settings)?.measure(lab, &systems)?;
+    let points = Runs::rough(settings)?.measure(workspace, &systems)?;
     let point_of = |system: &Parameters| {
         let at = systems.iter().position(|known| known == system).expect("it was among those measured");
         points[at].clone()

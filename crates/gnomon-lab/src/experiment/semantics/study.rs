@@ -3,14 +3,20 @@
 
 use std::{fmt::Display, str::FromStr};
 
+use gnomon_bench::{
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
+        text::figure,
+    },
+    store::{Result, StoreError},
+    workspace::Workspace,
+};
 use gnomon_engine::sync::atomic::AtomicBool;
 use serde::Serialize;
 
 use crate::{
-    experiment::{
-        Claim, Lab, Outcome, ResultTable, Setting, Values, Verdict, figure,
-        plot::{Axis, Curve, Figure, Panel, Scale, Stated},
-    },
+    experiment::{Setting, Values},
     semantics::{
         model::{Found, Length, run},
         parameters::{
@@ -21,7 +27,6 @@ use crate::{
         estimate::Estimate,
         replicate::{Effort, replicate},
     },
-    store::{Result, StoreError},
 };
 
 /// The paper.
@@ -322,9 +327,9 @@ impl Runs {
     }
 
     /// Simulates systems; each with the time for an action, of those tried, that lets most through.
-    pub fn measure(&self, lab: &mut Lab, systems: &[Parameters]) -> Result<Vec<Point>> {
+    pub fn measure(&self, workspace: &mut Workspace, systems: &[Parameters]) -> Result<Vec<Point>> {
         let Runs { parts, span, trials, effort } = self;
-        let (seed, cancel) = (lab.seed, lab.cancel.clone());
+        let (seed, cancel) = (workspace.seed, workspace.cancel.clone());
         let with = |system: &Parameters, part: f64| Parameters {
             max_action_len: part * system.max_action_len,
             ..system.clone()
@@ -339,7 +344,7 @@ impl Runs {
                 let trials = Effort { precision: 1.0, replications_min: *trials, replications_max: *trials };
                 // Of another seed: what was chosen for its luck is not what is reported.
                 let other = seed.wrapping_add(1);
-                let show = &mut |done, total| lab.progress.set(done, total + to_come);
+                let show = &mut |done, total| workspace.progress.set(done, total + to_come);
                 let found = simulate(&tried, trials, other, *span, show, &cancel)?;
                 let throughput = |at: usize| found[at].iter().map(|found| found.throughput).sum::<f64>();
                 let best = (0..systems.len())
@@ -351,7 +356,7 @@ impl Runs {
                 (best.collect(), (tried.len() * trials.replications_min) as u64)
             }
         };
-        let show = &mut |done, total| lab.progress.set(trials_count + done, trials_count + total);
+        let show = &mut |done, total| workspace.progress.set(trials_count + done, trials_count + total);
         let found = simulate(&best, *effort, seed, *span, show, &cancel)?;
         Ok(best.into_iter().zip(found).map(|(parameters, found)| Point::new(parameters, &found)).collect())
     }
@@ -447,7 +452,7 @@ impl Pair {
 /// Simulates both managers; `at` makes the parameters of each of the values.
 pub fn pairs(
     settings: &Values,
-    lab: &mut Lab,
+    workspace: &mut Workspace,
     values: &[f64],
     at: impl Fn(f64) -> Parameters,
 ) -> Result<Vec<Pair>> {
@@ -458,7 +463,7 @@ pub fn pairs(
             [Manager::Dbms, Manager::Os(Level::Physical)].map(|manager| of(manager)(at(*value)))
         })
         .collect();
-    let mut points = Runs::new(settings)?.measure(lab, &systems)?.into_iter();
+    let mut points = Runs::new(settings)?.measure(workspace, &systems)?.into_iter();
     let mut next = || points.next().expect("there are two of each");
     Ok(values.iter().map(|value| Pair { at: *value, dbms: next(), os: next() }).collect())
 }

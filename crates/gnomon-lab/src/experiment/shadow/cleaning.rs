@@ -14,6 +14,20 @@
 
 use std::time::Duration;
 
+use gnomon_bench::{
+    drive::{Client, Load, drive},
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::percent,
+    },
+    store::{Committed, GnomonStore, Result, Row, Store, StoreError},
+    workload::{
+        Workload,
+        tpcb::{self, Tpcb as Bank},
+    },
+    workspace::Workspace,
+};
 use gnomon_engine::{
     Options, Recovery,
     disk::{Disk, FileDisk},
@@ -26,16 +40,7 @@ use super::{
     limited::LimitedDisk,
     sampling::{Counted, Sample, sampled},
 };
-use crate::{
-    drive::{Client, Load, drive},
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-    },
-    store::{Committed, GnomonStore, Result, Row, Store, StoreError},
-    tpcb::{self, Tpcb as Bank},
-    workload::Workload,
-};
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: [&str; 2] = [
     "performance degrades slightly when the cleanup thread starts",
@@ -160,15 +165,15 @@ struct Runs {
     pool_bytes: usize,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let seconds = settings.number("seconds", 0.01, 86_400.0)?;
     let runs = Runs {
         load: Load {
             clients: settings.number("clients", 1, 1024)?,
             warm_up: Duration::ZERO,
             measured: Duration::from_secs_f64(seconds),
-            seed: lab.seed,
-            cancel: lab.cancel.clone(),
+            seed: workspace.seed,
+            cancel: workspace.cancel.clone(),
         },
         interval: Duration::from_secs_f64(settings.number("interval", 0.01, 3_600.0)?),
         pool_bytes: settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20,
@@ -186,8 +191,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
     let total = (cleaners.len() * (1 + disks.len() * keys.len())) as u64;
     let mut series = Vec::new();
     for &cleaner in &cleaners {
-        series.push(run_tpcb(&runs, &bank, cleaner, lab)?);
-        lab.progress.set(series.len() as u64, total);
+        series.push(run_tpcb(&runs, &bank, cleaner, workspace)?);
+        workspace.progress.set(series.len() as u64, total);
     }
     for &disk in &disks {
         let disk_percent = (disk > 0).then_some(disk);
@@ -196,8 +201,8 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             for &cleaner in &cleaners {
                 let update =
                     Update { live_pages, disk_percent, fill_max, cleaner, value_bytes, updates, keys };
-                series.push(run_updates(&runs, &update, lab)?);
-                lab.progress.set(series.len() as u64, total);
+                series.push(run_updates(&runs, &update, workspace)?);
+                workspace.progress.set(series.len() as u64, total);
             }
         }
     }
@@ -210,17 +215,17 @@ impl Runs {
     }
 }
 
-fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, lab: &mut Lab) -> Result<Series> {
-    let path = lab.new_path();
+fn run_tpcb(runs: &Runs, bank: &Bank, cleaner: bool, workspace: &mut Workspace) -> Result<Series> {
+    let path = workspace.new_path();
     let options = Options { cleaner, ..runs.options() };
     let fill_max = options.fill_max;
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
-    bank.load(&store, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut workspace.progress, &workspace.cancel)?;
     let counted = Counted::new(&store);
     let (measured, samples) = sampled(&counted, runs.interval, || bank.run(&counted, &runs.load, 1))?;
     let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
-    lab.remove(&path)?;
+    workspace.remove(&path)?;
     if !invariant.holds {
         return Err(StoreError::unexpected(format!("the invariant is broken: {}", invariant.detail)));
     }
@@ -239,9 +244,9 @@ struct Update {
     keys: Keys,
 }
 
-fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
+fn run_updates(runs: &Runs, update: &Update, workspace: &mut Workspace) -> Result<Series> {
     let &Update { live_pages, disk_percent, fill_max, cleaner, keys, .. } = update;
-    let path = lab.new_path();
+    let path = workspace.new_path();
     let mut disk: Arc<dyn Disk> = Arc::new(FileDisk::open(&path, true)?);
     let disk_pages = disk_percent.map(|percent| live_pages * 100 / percent);
     if let Some(pages) = disk_pages {
@@ -249,7 +254,7 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
     }
     let options = Options { fill_max, cleaner, ..runs.options() };
     let store = GnomonStore::create_on(disk, 1, options)?;
-    let rows = fill(&store, update, lab)?;
+    let rows = fill(&store, update, workspace)?;
     let counted = Counted::new(&store);
     let (_, samples) = sampled(&counted, runs.interval, || {
         drive(&counted, &runs.load, 1, |_| Updater {
@@ -266,7 +271,7 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
         Ok(())
     })?;
     store.close()?;
-    lab.remove(&path)?;
+    workspace.remove(&path)?;
     if found != rows {
         return Err(StoreError::unexpected(format!("{found} rows are whole, not {rows}")));
     }
@@ -274,14 +279,14 @@ fn run_updates(runs: &Runs, update: &Update, lab: &mut Lab) -> Result<Series> {
 }
 
 /// Loads rows until so many pages are in use. Returns how many rows.
-fn fill(store: &GnomonStore, update: &Update, lab: &mut Lab) -> Result<u64> {
+fn fill(store: &GnomonStore, update: &Update, workspace: &mut Workspace) -> Result<u64> {
     const CHUNK_BYTES: usize = 256 << 10;
     let chunk = (CHUNK_BYTES / update.value_bytes).max(1) as u64;
     let mut rows = 0;
     loop {
-        lab.check_canceled()?;
+        workspace.check_canceled()?;
         let used = store.database().stats().used_pages;
-        lab.progress.set(used.min(update.live_pages), update.live_pages);
+        workspace.progress.set(used.min(update.live_pages), update.live_pages);
         if used >= update.live_pages {
             return Ok(rows);
         }
@@ -509,10 +514,8 @@ fn panels(series: &[&Series]) -> Vec<Panel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_reports_space_and_throughput_over_time() {

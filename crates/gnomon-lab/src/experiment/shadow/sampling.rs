@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gnomon_bench::store::{Committed, GnomonStore, Operations, Result, Row, Store, Table, Visitor};
 use gnomon_engine::{
     Activity,
     env::{Clock, SystemClock},
@@ -11,8 +12,6 @@ use gnomon_engine::{
     },
 };
 use serde::Serialize;
-
-use crate::store::{Committed, GnomonStore, Operations, Result, Row, Store, Table, Visitor};
 
 /// What a run did in an interval, and how things stood at its end.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

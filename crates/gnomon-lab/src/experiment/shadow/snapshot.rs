@@ -8,6 +8,20 @@
 
 use std::{io::Write, time::Duration};
 
+use gnomon_bench::{
+    drive::Load,
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::percent,
+    },
+    store::{GnomonStore, Result, StoreError, number_of, tree},
+    workload::{
+        Workload,
+        tpcb::{self, Tpcb as Bank},
+    },
+    workspace::Workspace,
+};
 use gnomon_engine::{
     Database, Direction, Error, Isolation, KeyRange, Options, Recovery, TxnOptions,
     disk::FileDisk,
@@ -21,16 +35,7 @@ use gnomon_engine::{
 use serde::Serialize;
 
 use super::sampling::{Counted, Sample, sampled};
-use crate::{
-    drive::Load,
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-    },
-    store::{GnomonStore, Result, StoreError, number_of, tree},
-    tpcb::{self, Tpcb as Bank},
-    workload::Workload,
-};
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: [&str; 4] = [
     "snapshots serve large read-only transactions beside small updates, without locking",
@@ -124,26 +129,26 @@ impl Run {
     }
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let part = Duration::from_secs_f64(settings.number("seconds", 0.01, 86_400.0)?);
     let interval = Duration::from_secs_f64(settings.number("interval", 0.01, 3_600.0)?);
     let load = Load {
         clients: settings.number("clients", 1, 1024)?,
         warm_up: Duration::ZERO,
         measured: part * PARTS.len() as u32,
-        seed: lab.seed,
-        cancel: lab.cancel.clone(),
+        seed: workspace.seed,
+        cancel: workspace.cancel.clone(),
     };
     let bank =
         Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
     let limit = settings.number::<usize>("limit-kib", 1, 1 << 30)? << 10;
     let options = Options { pool_bytes, recovery: Some(Recovery::Shadow), ..Options::default() };
-    let whole = measure(&load, part, interval, &bank, options.clone(), lab)?;
-    lab.progress.set(1, 2);
+    let whole = measure(&load, part, interval, &bank, options.clone(), workspace)?;
+    workspace.progress.set(1, 2);
     let limited = Options { version_bytes_max: limit, ..options };
-    let limited = measure(&load, part, interval, &bank, limited, lab)?;
-    lab.progress.set(2, 2);
+    let limited = measure(&load, part, interval, &bank, limited, workspace)?;
+    workspace.progress.set(2, 2);
     Ok(outcome(&whole, &limited, limit))
 }
 
@@ -153,11 +158,11 @@ fn measure(
     interval: Duration,
     bank: &Bank,
     options: Options,
-    lab: &mut Lab,
+    workspace: &mut Workspace,
 ) -> Result<Run> {
-    let path = lab.new_path();
+    let path = workspace.new_path();
     let store = GnomonStore::create_on(Arc::new(FileDisk::open(&path, true)?), tpcb::TABLES, options)?;
-    bank.load(&store, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut workspace.progress, &workspace.cancel)?;
     let counted = Counted::new(&store);
     let ended = AtomicBool::new(false);
     let (result, seen) = thread::scope(|scope| {
@@ -169,7 +174,7 @@ fn measure(
     let ((measured, samples), seen) = (result?, seen?);
     let invariant = bank.check(&store, measured.committed_in_all)?;
     store.close()?;
-    lab.remove(&path)?;
+    workspace.remove(&path)?;
     if !invariant.holds {
         return Err(StoreError::unexpected(format!("the invariant is broken: {}", invariant.detail)));
     }
@@ -404,10 +409,8 @@ fn figure(run: &Run) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_reports_what_readers_cost() {

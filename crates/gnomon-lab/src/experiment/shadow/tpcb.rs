@@ -7,20 +7,25 @@
 
 use std::{path::Path, time::Duration};
 
+use gnomon_bench::{
+    drive::Load,
+    report::{Latency, classes},
+    result::{
+        Claim, Outcome, ResultTable, Verdict,
+        plot::{Axis, Curve, Figure, Panel, Scale},
+        text::percent,
+    },
+    store::{GnomonStore, Result, StoreError},
+    workload::{
+        Workload,
+        tpcb::{self, Tpcb as Bank},
+    },
+    workspace::Workspace,
+};
 use gnomon_engine::{Activity, Options, Recovery};
 use serde::Serialize;
 
-use crate::{
-    drive::Load,
-    experiment::{
-        Claim, Experiment, Lab, Outcome, ResultTable, Setting, Values, Verdict, percent,
-        plot::{Axis, Curve, Figure, Panel, Scale},
-    },
-    report::{Latency, classes},
-    store::{GnomonStore, Result, StoreError},
-    tpcb::{self, Tpcb as Bank},
-    workload::Workload,
-};
+use crate::experiment::{Experiment, Setting, Values};
 
 const STATED: [&str; 4] = [
     "in the same range as good commercial databases for the same machine (1995)",
@@ -103,7 +108,7 @@ struct Class {
     committed: u64,
 }
 
-fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
+fn run(settings: &Values, workspace: &mut Workspace) -> Result<Outcome> {
     let levels = settings.list("levels", 1, 1024)?;
     let runs: u32 = settings.number("runs", 1, 100)?;
     let measured = Duration::from_secs_f64(settings.number("seconds", 0.01, 86_400.0)?);
@@ -112,13 +117,13 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
         Bank::new(settings.number("branches", 1, 100_000)?, settings.number("accounts", 1, 100_000_000)?);
     let pool_bytes = settings.number::<usize>("pool-mib", 1, 1 << 20)? << 20;
 
-    let loaded = lab.new_path();
+    let loaded = workspace.new_path();
     let store = GnomonStore::create(
         &loaded,
         tpcb::TABLES,
         Options { pool_bytes, recovery: Some(Recovery::Shadow), ..Options::default() },
     )?;
-    bank.load(&store, &mut lab.progress, &lab.cancel)?;
+    bank.load(&store, &mut workspace.progress, &workspace.cancel)?;
     store.close()?;
 
     let total = levels.len() as u64 * u64::from(runs);
@@ -131,14 +136,14 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
                 clients: level,
                 warm_up,
                 measured,
-                seed: lab.seed.wrapping_add(number.into()),
-                cancel: lab.cancel.clone(),
+                seed: workspace.seed.wrapping_add(number.into()),
+                cancel: workspace.cancel.clone(),
             };
-            let path = lab.copy(&loaded)?;
+            let path = workspace.copy(&loaded)?;
             let point = measure(&path, &bank, &load, pool_bytes)?;
-            lab.remove(&path)?;
+            workspace.remove(&path)?;
             runs_tps.push(point.tps);
-            lab.progress.note(&format!(
+            workspace.progress.note(&format!(
                 "level {level}, run {} of {runs}: {:.0} transactions/s, 90 % within {} us",
                 number + 1,
                 point.tps,
@@ -147,7 +152,7 @@ fn run(settings: &Values, lab: &mut Lab) -> Result<Outcome> {
             if best.as_ref().is_none_or(|best| point.tps > best.tps) {
                 best = Some(point);
             }
-            lab.progress.set(points.len() as u64 * u64::from(runs) + u64::from(number) + 1, total);
+            workspace.progress.set(points.len() as u64 * u64::from(runs) + u64::from(number) + 1, total);
         }
         points.extend(best.map(|best| Point { runs_tps, ..best }));
     }
@@ -358,11 +363,9 @@ fn figures(points: &[Point]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        experiment::{Request, run},
-        progress::Progress,
-    };
+    use crate::experiment::{Request, run};
     use gnomon_engine::sync::Arc;
+    use gnomon_program::Progress;
 
     #[test]
     fn a_quick_run_reports_what_it_measured() {
