@@ -120,5 +120,5 @@ scripts! {
     partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
     query_levels, query_setops, query_subqueries, recursion, regular_expressions, results, savepoints,
     semantic_locks, sequences, settings, snapshots, spellings, stored, templates, templates_of_times, time_zones, transactions,
-    two_phase, views
+    two_phase, view_stars, views
 }

@@ -124,7 +124,7 @@ pub struct View {
     pub name: String,
     /// Its columns, as they were when it was created: name and type.
     pub columns: Vec<(String, ColumnType)>,
-    /// Its query, as SQL text; names in it are resolved by the search path `public` and its own schema.
+    /// Its query, as SQL text in which relations have their schemas, and columns, also those of `*`, their relations.
     pub query: String,
     /// WITH (...), each as `name=value`.
     pub options: Vec<String>,

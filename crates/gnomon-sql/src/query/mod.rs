@@ -126,6 +126,12 @@ impl Planned {
         Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
     }
 
+    /// Binds a query that is to be kept as text, and plans it; what the query abbreviates is written out in it.
+    pub fn bind_to_keep(mut binder: Binder<'_>, query: &mut ast::Query) -> Result<Planned> {
+        let (plan, columns) = binder.query_to_keep(query)?;
+        Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
+    }
+
     /// Starts an execution. Nothing is read before [`Execution::next`].
     pub fn open(&self) -> Execution {
         Execution::new(&self.plan)

@@ -169,7 +169,7 @@ impl Binder<'_> {
                     "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
                 ));
             }
-            order_by.push(sort_key(expr, item)?);
+            order_by.push(sort_key(expr, &item.options)?);
         }
         let ty: ColumnType = ty.into();
         Ok(AggregateCall { function, args, distinct: call.distinct, order_by, filter, ty })

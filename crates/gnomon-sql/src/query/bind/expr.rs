@@ -63,10 +63,13 @@ impl Binder<'_> {
             E::Nested(inner) => self.bind(inner, place),
             E::Identifier(ident) if is_keyword_function(ident) => self.keyword_function(&name_of(ident)),
             E::Identifier(ident) => {
+                let name = name_of(ident);
                 if let Some(column) = place.scope.column(ident, &mut self.numbers)? {
+                    if let Some(expansions) = &mut self.expansions {
+                        expansions.column(expr, &name, place.scope);
+                    }
                     return Ok(column.expr);
                 }
-                let name = name_of(ident);
                 if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers)? {
                     return Ok(whole_row(columns));
                 }

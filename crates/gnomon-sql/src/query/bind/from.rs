@@ -154,6 +154,9 @@ impl Binder<'_> {
                 .map(|column| column.name.clone())
                 .collect(),
         };
+        if let (JoinConstraint::Natural, Some(expansions)) = (constraint, &mut self.expansions) {
+            expansions.natural(constraint, &using);
+        }
         let mut merged = Vec::with_capacity(using.len());
         for name in &using {
             let (a, b) = (using_column(&left, name, "left")?, using_column(&right, name, "right")?);
@@ -366,9 +369,11 @@ impl Binder<'_> {
     fn view(&mut self, view: &View) -> Result<(Plan, Vec<ResultColumn>)> {
         let query = self.catalog.view_query(view)?;
         let ctes = std::mem::take(&mut self.ctes);
+        let expansions = self.expansions.take();
         let scope = Scope::empty();
         let (plan, mut columns) = self.bind_query(&query, &scope, None)?;
         self.ctes = ctes;
+        self.expansions = expansions;
         if columns.len() != view.columns.len() {
             return Err(view.damaged("It has another number of columns than the view."));
         }

@@ -183,7 +183,11 @@ impl Binder<'_> {
                             format!("GROUP BY \"{name}\" is ambiguous"),
                         ));
                     }
-                    first.map(|(position, _)| position)
+                    let position = first.map(|(position, _)| position);
+                    if let (Some(expansions), Some(position)) = (&mut self.expansions, position) {
+                        expansions.output(expr, position);
+                    }
+                    position
                 }
                 _ => None,
             },

@@ -7,6 +7,7 @@ mod access;
 mod aggregate;
 mod call;
 mod compare;
+mod expansion;
 mod expr;
 mod from;
 mod group;
@@ -76,6 +77,8 @@ pub struct Binder<'a> {
     changing_references: usize,
     /// True if the select list being bound is an arm of a set operation, which gives its literals their types.
     keep_unknown: bool,
+    /// What the query abbreviates, where it is to be kept.
+    expansions: Option<expansion::Expansions>,
     /// Another form of a subquery's query, on its way to the subquery.
     keying: keyed::Keying,
 }
@@ -128,11 +131,16 @@ pub(super) struct Place<'s> {
     pub clause: Clause,
     /// Where aggregates and window functions of the level are collected; none where they may not stand.
     pub calls: Option<&'s std::cell::RefCell<Calls>>,
+    /// WINDOW name AS (...) of the level.
+    pub windows: &'s [NamedWindow<'s>],
     /// True if it stands within an aggregate's arguments.
     pub in_aggregate: bool,
     /// True if it stands within a window function's arguments.
     pub in_window: bool,
 }
+
+/// An item of WINDOW: its name and definition.
+pub(super) type NamedWindow<'q> = (String, &'q ast::WindowSpec);
 
 /// The aggregates and window functions of a query level.
 #[derive(Debug, Default)]
@@ -141,8 +149,6 @@ pub(super) struct Calls {
     pub windows: Vec<WindowCall>,
     /// True if GROUPING is called.
     pub has_grouping: bool,
-    /// WINDOW name AS (...).
-    pub named_windows: Vec<(String, ast::WindowSpec)>,
 }
 
 /// The clauses that messages name.
@@ -205,7 +211,7 @@ impl Numbers {
 
 impl<'s> Place<'s> {
     fn new(scope: &'s Scope<'s>, clause: Clause) -> Place<'s> {
-        Place { scope, clause, calls: None, in_aggregate: false, in_window: false }
+        Place { scope, clause, calls: None, windows: &[], in_aggregate: false, in_window: false }
     }
 }
 
@@ -225,6 +231,7 @@ impl<'a> Binder<'a> {
             future_ctes: Vec::new(),
             changing_references: 0,
             keep_unknown: false,
+            expansions: None,
             keying: keyed::Keying::default(),
         }
     }
@@ -261,6 +268,16 @@ impl<'a> Binder<'a> {
     pub fn query(&mut self, query: &ast::Query) -> Result<(Plan, Vec<ResultColumn>)> {
         let scope = Scope::empty();
         self.bind_query(query, &scope, None)
+    }
+
+    /// As [`Binder::query`], for a query that is to be kept as text: what it abbreviates is written out in it.
+    pub fn query_to_keep(&mut self, query: &mut ast::Query) -> Result<(Plan, Vec<ResultColumn>)> {
+        self.expansions = Some(expansion::Expansions::default());
+        let bound = self.query(query)?;
+        if let Some(expansions) = self.expansions.take() {
+            expansions.apply(query);
+        }
+        Ok(bound)
     }
 
     /// Binds a query whose columns are assigned to columns of a table (INSERT ... SELECT, INSERT ... VALUES): where a

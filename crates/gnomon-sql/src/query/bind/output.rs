@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, SelectItemQualifiedWildcardKind, SetExpr};
 
 use super::{
-    Binder, Place, SelectItem,
+    Binder, Place, ScopeColumn, SelectItem,
     expr::{trim_function, unnested},
     located::{at_expr, at_name},
     name_of,
@@ -38,12 +38,11 @@ impl Binder<'_> {
                             "SELECT * with no tables specified is not valid",
                         ));
                     }
-                    out.extend(place.scope.columns.iter().map(|column| SelectItem {
-                        expr: column.expr.clone(),
-                        name: column.name.clone(),
-                        table: column.table,
-                        attribute: column.attribute,
-                    }));
+                    let columns = &place.scope.columns;
+                    if let Some(expansions) = &mut self.expansions {
+                        expansions.star(item, columns, place.scope);
+                    }
+                    out.extend(columns.iter().cloned().map(SelectItem::of_column));
                 }
                 ast::SelectItem::QualifiedWildcard(
                     SelectItemQualifiedWildcardKind::ObjectName(name),
@@ -55,12 +54,17 @@ impl Binder<'_> {
                         .scope
                         .whole_relation(schema.as_deref(), &relation, &mut self.numbers)?
                         .ok_or_else(|| at_name(place.scope.missing_relation(&relation), name))?;
-                    out.extend(columns.into_iter().map(|column| SelectItem {
-                        expr: column.expr,
-                        name: column.name,
-                        table: column.table,
-                        attribute: column.attribute,
-                    }));
+                    if let Some(expansions) = &mut self.expansions {
+                        match place.scope.relation(schema.as_deref(), &relation)? {
+                            Some(_) => expansions.star(item, &columns, place.scope),
+                            None => {
+                                let name: Vec<&str> =
+                                    schema.as_deref().into_iter().chain([&*relation]).collect();
+                                expansions.outer_star(item, &name, &columns);
+                            }
+                        }
+                    }
+                    out.extend(columns.into_iter().map(SelectItem::of_column));
                 }
                 other => return Err(SqlError::unsupported(format!("the select item {other}"))),
             }
@@ -86,6 +90,14 @@ impl Binder<'_> {
             _ => None,
         };
         Ok(column.map_or((0, 0), |column| (column.table, column.attribute)))
+    }
+}
+
+impl SelectItem {
+    /// A column that a star stands for.
+    pub(super) fn of_column(column: ScopeColumn) -> SelectItem {
+        let ScopeColumn { name, expr, table, attribute } = column;
+        SelectItem { expr, name, table, attribute }
     }
 }
 

@@ -8,9 +8,9 @@ use sqlparser::ast::{
 };
 
 use super::{
-    Binder, COLUMNS_MAX, Calls, Clause, Numbers, Place, Scope, SelectItem, expr::unnested, from::JoinTree,
-    group::Grouping, keyed::Asked, located::at_expr, locks::not_allowed, name_of, output::output_columns,
-    recursion::reads_any,
+    Binder, COLUMNS_MAX, Calls, Clause, NamedWindow, Numbers, Place, Scope, SelectItem, expr::unnested,
+    from::JoinTree, group::Grouping, keyed::Asked, located::at_expr, locks::not_allowed, name_of,
+    output::output_columns, recursion::reads_any,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -225,7 +225,7 @@ impl Binder<'_> {
                 })?,
             };
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
-            keys.push(sort_key(expr, item)?);
+            keys.push(sort_key(expr, &item.options)?);
         }
         let (limit, offset) = self.bind_limits(tail.limits, level)?;
         Ok((finish_query(plan, keys, limit, offset), columns))
@@ -281,12 +281,7 @@ impl Binder<'_> {
         };
         let from = [ast::TableWithJoins { relation: factor, joins: Vec::new() }];
         let (from, scope, width) = self.bind_from(&from, level)?;
-        let items = scope.columns.iter().map(|column| SelectItem {
-            expr: column.expr.clone(),
-            name: column.name.clone(),
-            table: column.table,
-            attribute: column.attribute,
-        });
+        let items = scope.columns.iter().cloned().map(SelectItem::of_column);
         let (columns, exprs) = output_columns(items.collect());
         let select = BoundSelect {
             from,
@@ -433,11 +428,12 @@ impl Binder<'_> {
         reject_clauses(select)?;
         let (from, scope, width) = self.bind_from(&select.from, level)?;
         let calls = RefCell::new(Calls::default());
-        calls.borrow_mut().named_windows = named_windows(select)?;
+        let windows = named_windows(select)?;
         let place = |clause| Place {
             scope: &scope,
             clause,
             calls: Some(&calls),
+            windows: &windows,
             in_aggregate: false,
             in_window: false,
         };
@@ -458,7 +454,7 @@ impl Binder<'_> {
         }
         let mut order = Vec::with_capacity(tail.order.len());
         for item in tail.order {
-            order.push(self.bind_order(item, &mut items, place(Clause::OrderBy))?);
+            order.push(self.bind_order(&item.expr, &item.options, &mut items, place(Clause::OrderBy))?);
         }
         let grouping = self.bind_group_by(&select.group_by, &mut items, &scope)?;
         let distinct = match &select.distinct {
@@ -467,12 +463,12 @@ impl Binder<'_> {
             Some(ast::Distinct::On(exprs)) => {
                 let mut keys = Vec::with_capacity(exprs.len());
                 for expr in exprs {
-                    let item = ast::OrderByExpr {
-                        expr: expr.clone(),
-                        options: ast::OrderByOptions { sort: None, nulls_first: None },
-                        with_fill: None,
-                    };
-                    keys.push(self.bind_order(&item, &mut items, place(Clause::OrderBy))?);
+                    keys.push(self.bind_order(
+                        expr,
+                        &ast::OrderByOptions { sort: None, nulls_first: None },
+                        &mut items,
+                        place(Clause::OrderBy),
+                    )?);
                 }
                 Some(Some(keys))
             }
@@ -549,7 +545,8 @@ impl Binder<'_> {
 
     fn bind_order(
         &mut self,
-        item: &ast::OrderByExpr,
+        key: &ast::Expr,
+        options: &ast::OrderByOptions,
         items: &mut [SelectItem],
         place: Place<'_>,
     ) -> Result<OutputOrder> {
@@ -565,21 +562,21 @@ impl Binder<'_> {
             Ok(Some(first))
         };
         // SQL-92's rule first: the name or the number of an output column. Then any expression.
-        let output = match unnested(&item.expr) {
+        let output = match unnested(key) {
             ast::Expr::Identifier(ident) => named(&name_of(ident))?,
             expr => ordinal(expr, items.len(), "ORDER BY")?,
         };
         let (output, expr) = match output {
             Some(position) => (Some(position), self.settled(&mut items[position])?),
             None => {
-                let expr = self.bind(&item.expr, place)?;
+                let expr = self.bind(key, place)?;
                 match items.iter().position(|item| item.expr.same(&expr)) {
                     Some(position) => (Some(position), self.settled(&mut items[position])?),
                     None => (None, self.known(expr)?),
                 }
             }
         };
-        Ok(OutputOrder { output, key: sort_key(expr, item)? })
+        Ok(OutputOrder { output, key: sort_key(expr, options)? })
     }
 }
 
@@ -632,11 +629,11 @@ fn reject_clauses(select: &ast::Select) -> Result<()> {
     }
 }
 
-fn named_windows(select: &ast::Select) -> Result<Vec<(String, ast::WindowSpec)>> {
+fn named_windows(select: &ast::Select) -> Result<Vec<NamedWindow<'_>>> {
     let mut out = Vec::with_capacity(select.named_window.len());
     for ast::NamedWindowDefinition(name, definition) in &select.named_window {
         match definition {
-            ast::NamedWindowExpr::WindowSpec(spec) => out.push((name_of(name), spec.clone())),
+            ast::NamedWindowExpr::WindowSpec(spec) => out.push((name_of(name), spec)),
             ast::NamedWindowExpr::NamedWindow(_) => return Err(SqlError::unsupported("WINDOW name AS name")),
         }
     }
@@ -668,13 +665,13 @@ pub(super) fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<
 }
 
 /// A key with its direction; NULLs come last, or first if it descends, unless the statement says otherwise.
-pub(super) fn sort_key(expr: Expr, item: &ast::OrderByExpr) -> Result<SortKey> {
-    let descending = match &item.options.sort {
+pub(super) fn sort_key(expr: Expr, options: &ast::OrderByOptions) -> Result<SortKey> {
+    let descending = match &options.sort {
         None | Some(ast::OrderBySort::Asc) => false,
         Some(ast::OrderBySort::Desc) => true,
         Some(_) => return Err(SqlError::unsupported("ORDER BY ... USING")),
     };
-    Ok(SortKey { expr, descending, nulls_first: item.options.nulls_first.unwrap_or(descending) })
+    Ok(SortKey { expr, descending, nulls_first: options.nulls_first.unwrap_or(descending) })
 }
 
 fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOrder]) -> Result<()> {

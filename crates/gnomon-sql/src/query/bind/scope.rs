@@ -213,6 +213,39 @@ impl<'p> Scope<'p> {
         Ok(first)
     }
 
+    /// The name by which an expression of this level means one of the level's columns, and no other.
+    pub(super) fn name_for<'n>(&'n self, column: &'n ScopeColumn) -> Option<Vec<&'n str>> {
+        let is_unique = |columns: &[ScopeColumn], name: &str| {
+            columns.iter().filter(|other| other.name == name).count() == 1
+        };
+        for relation in &self.relations {
+            let Some(own) = relation.columns.iter().find(|other| other.expr.alike(&column.expr)) else {
+                continue;
+            };
+            if !is_unique(&relation.columns, &own.name) {
+                return None;
+            }
+            let namesakes = self.relations.iter().filter(|other| other.name == relation.name).count();
+            let schema = if namesakes > 1 { Some(relation.schema.as_deref()?) } else { None };
+            return Some(schema.into_iter().chain([&*relation.name, &*own.name]).collect());
+        }
+        // Of two columns that USING has made one.
+        is_unique(&self.columns, &column.name).then(|| vec![&*column.name])
+    }
+
+    /// The name with its relation of the column that a name means, in this level or the next one around it that has it.
+    pub(super) fn full_name(&self, name: &str) -> Option<Vec<&str>> {
+        if let Some(column) = self.columns.iter().find(|column| column.name == name) {
+            return self.name_for(column);
+        }
+        let parts = self.parent?.full_name(name)?;
+        let is_hidden = match parts[..] {
+            [.., relation, _] => self.relations.iter().any(|other| other.name == relation),
+            _ => false,
+        };
+        (!is_hidden).then_some(parts)
+    }
+
     /// The columns of a relation here or around, as values of this level's row.
     pub(super) fn whole_relation(
         &self,

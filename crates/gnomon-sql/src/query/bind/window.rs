@@ -28,48 +28,37 @@ pub(super) struct BoundWindow {
 impl Binder<'_> {
     /// Binds what stands after OVER.
     pub(super) fn bind_window(&mut self, window: &WindowType, place: Place<'_>) -> Result<BoundWindow> {
-        let Some(calls) = place.calls else { return Err(not_here(place.clause)) };
+        if place.calls.is_none() {
+            return Err(not_here(place.clause));
+        }
         let named = |name: &ast::Ident| {
             let name = name_of(name);
-            let calls = calls.borrow();
-            let found = calls.named_windows.iter().find(|(other, _)| *other == name);
-            found.map(|(_, spec)| spec.clone()).ok_or_else(|| {
+            let found = place.windows.iter().find(|(other, _)| *other == name);
+            found.map(|(_, spec)| *spec).ok_or_else(|| {
                 SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
             })
         };
-        let spec = match window {
-            WindowType::NamedWindow(name) => named(name)?,
-            WindowType::WindowSpec(spec) => match &spec.window_name {
-                None => spec.clone(),
-                Some(name) => {
-                    let base = named(name)?;
-                    ast::WindowSpec {
-                        window_name: None,
-                        partition_by: base.partition_by,
-                        order_by: if base.order_by.is_empty() {
-                            spec.order_by.clone()
-                        } else {
-                            base.order_by
-                        },
-                        window_frame: spec.window_frame.clone(),
-                    }
-                }
-            },
+        let (spec, base) = match window {
+            WindowType::NamedWindow(name) => (named(name)?, None),
+            WindowType::WindowSpec(spec) => (spec, spec.window_name.as_ref().map(named).transpose()?),
         };
+        let partition_by = &base.unwrap_or(spec).partition_by;
+        let order_by = &base.filter(|base| !base.order_by.is_empty()).unwrap_or(spec).order_by;
+        let frame = &spec.window_frame;
         let place = Place { clause: Clause::Window, in_window: true, ..place };
-        let mut partition_by = Vec::with_capacity(spec.partition_by.len());
-        for expr in &spec.partition_by {
+        let mut partitions = Vec::with_capacity(partition_by.len());
+        for expr in partition_by {
             let expr = self.bind(expr, place)?;
-            partition_by.push(self.known(expr)?);
+            partitions.push(self.known(expr)?);
         }
-        let mut order_by = Vec::with_capacity(spec.order_by.len());
-        for item in &spec.order_by {
+        let mut order = Vec::with_capacity(order_by.len());
+        for item in order_by {
             let expr = self.bind(&item.expr, place)?;
             let expr = self.known(expr)?;
-            order_by.push(sort_key(expr, item)?);
+            order.push(sort_key(expr, &item.options)?);
         }
-        let (whole_partition, rows) = match &spec.window_frame {
-            None => (order_by.is_empty(), false),
+        let (whole_partition, rows) = match frame {
+            None => (order.is_empty(), false),
             Some(frame) => {
                 let rows = match frame.units {
                     WindowFrameUnits::Rows => true,
@@ -88,7 +77,7 @@ impl Binder<'_> {
                 }
             }
         };
-        Ok(BoundWindow { partition_by, order_by, whole_partition, rows })
+        Ok(BoundWindow { partition_by: partitions, order_by: order, whole_partition, rows })
     }
 
     /// The window function of this name, if there is one, with its arguments and the type of its value.

@@ -3,14 +3,15 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use sqlparser::ast::{
-    self, CreateTableOptions, CreateView, Ident, ObjectName, ObjectNamePart, Query, SqlOption, Visit,
-    Visitor, visit_expressions, visit_relations, visit_relations_mut,
+    self, CreateTableOptions, CreateView, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    Query, SetExpr, SqlOption, TableFactor, Visit, VisitMut, Visitor, VisitorMut, visit_relations,
+    visit_relations_mut,
 };
 
 use super::super::{
     Session,
     connection::Tag,
-    parse::{fold, query_text},
+    parse::{fold, parse_query, query_text},
     settings::bool_word,
     view::{Name, query_of},
 };
@@ -22,7 +23,7 @@ use crate::{
         model::{Oid, View},
     },
     functions::quote_ident,
-    query::plan_query,
+    query::{Binder, Planned},
     types::{ColumnType, Type},
 };
 
@@ -87,8 +88,9 @@ impl Session {
                 None
             }
         };
-        // Names mean what they mean now, wherever the view is used from.
+        // Names and stars mean what they mean now, wherever and whenever the view is used.
         let mut query = (*create.query).clone();
+        write_out_tables(&mut query)?;
         let _: ControlFlow<()> = visit_relations_mut(&mut query, |relation| {
             if let Ok(wanted) = Name::of(relation, &self.database)
                 && wanted.schema.is_none()
@@ -99,7 +101,8 @@ impl Session {
             }
             ControlFlow::Continue(())
         });
-        let planned = self.with_types(|types, view| plan_query(&query, view, types, &[]))?;
+        let planned =
+            self.with_types(|types, view| Planned::bind_to_keep(Binder::new(view, types, &[]), &mut query))?;
         if !planned.params.is_empty() {
             return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
         }
@@ -193,22 +196,7 @@ impl Session {
                 if same { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })
             .is_break();
-            let names_column = column.is_none_or(|column| {
-                // A `*` of a select list stands for every column there was.
-                has_wildcard(&query)
-                    || visit_expressions(&query, |expr| {
-                        let ident = match expr {
-                            sqlparser::ast::Expr::Identifier(ident) => Some(ident),
-                            sqlparser::ast::Expr::CompoundIdentifier(parts) => parts.last(),
-                            _ => None,
-                        };
-                        match ident {
-                            Some(ident) if fold(ident) == column => ControlFlow::Break(()),
-                            _ => ControlFlow::Continue(()),
-                        }
-                    })
-                    .is_break()
-            });
+            let names_column = column.is_none_or(|column| query.visit(&mut NamesColumn(column)).is_break());
             if names_relation && names_column {
                 found.push(view.clone());
             }
@@ -292,20 +280,93 @@ impl Session {
     }
 }
 
-/// True if a select list in a query has `*` or `table.*`.
-fn has_wildcard(query: &ast::Query) -> bool {
-    struct Find;
-    impl Visitor for Find {
-        type Break = ();
-        fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<()> {
-            let is_wildcard = |item: &ast::SelectItem| {
-                matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
-            };
-            match select.projection.iter().any(is_wildcard) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+/// Writes `TABLE name` as the SELECT that it is short for.
+fn write_out_tables(query: &mut Query) -> Result<()> {
+    struct WriteOut;
+    impl VisitorMut for WriteOut {
+        type Break = SqlError;
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+            let mut bodies = vec![&mut *query.body];
+            while let Some(body) = bodies.pop() {
+                match body {
+                    SetExpr::SetOperation { left, right, .. } => bodies.extend([&mut **left, &mut **right]),
+                    SetExpr::Table(table) => {
+                        match parse_query(&format!("SELECT * FROM {}", name_in(table))) {
+                            Ok(select) => *body = *select.body,
+                            Err(error) => return ControlFlow::Break(error),
+                        }
+                    }
+                    _ => {}
+                }
             }
+            ControlFlow::Continue(())
         }
     }
-    query.visit(&mut Find).is_break()
+    match query.visit(&mut WriteOut) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// The name in a command `TABLE name`.
+fn name_in(table: &ast::Table) -> String {
+    let parts = table.schema_name.iter().chain(&table.table_name);
+    parts.map(|name| quote_ident(&name.to_lowercase())).collect::<Vec<_>>().join(".")
+}
+
+/// Breaks off where a query names a column, of whatever table.
+struct NamesColumn<'n>(&'n str);
+
+impl NamesColumn<'_> {
+    fn in_joins(&self, item: &ast::TableWithJoins) -> bool {
+        item.joins.iter().any(|join| match &join.join_operator {
+            JoinOperator::Join(JoinConstraint::Using(names))
+            | JoinOperator::Inner(JoinConstraint::Using(names))
+            | JoinOperator::Left(JoinConstraint::Using(names))
+            | JoinOperator::LeftOuter(JoinConstraint::Using(names))
+            | JoinOperator::Right(JoinConstraint::Using(names))
+            | JoinOperator::RightOuter(JoinConstraint::Using(names))
+            | JoinOperator::FullOuter(JoinConstraint::Using(names)) => names
+                .iter()
+                .any(|name| name.0.iter().any(|part| part.as_ident().is_some_and(|ident| self.is(ident)))),
+            _ => false,
+        })
+    }
+
+    fn is(&self, ident: &Ident) -> bool {
+        fold(ident) == self.0
+    }
+}
+
+fn break_if(found: bool) -> ControlFlow<()> {
+    if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+impl Visitor for NamesColumn<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<()> {
+        // A `*` that could not be written out stands for every column there was.
+        let is_wildcard = |item: &ast::SelectItem| {
+            matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
+        };
+        break_if(
+            select.projection.iter().any(is_wildcard) || select.from.iter().any(|item| self.in_joins(item)),
+        )
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => break_if(self.in_joins(table_with_joins)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        break_if(match expr {
+            ast::Expr::Identifier(ident) => self.is(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|ident| self.is(ident)),
+            _ => false,
+        })
+    }
 }
