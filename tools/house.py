@@ -217,12 +217,13 @@ def cycles(files):
 
 
 def recovery(files):
-    """Files that know a recovery method, or its store, by name, outside of the folders of the methods."""
-    of_methods = ("crates/gnomon-engine/src/store/shadow/", "crates/gnomon-engine/src/store/logged/", "crates/gnomon-engine/src/txn/log/")
+    """Files that know a recovery method, or its store, by name, outside of the folders of the methods, and of the crate
+    that compares them."""
+    of_methods = ("crates/gnomon-engine/src/recovery/", "crates/gnomon-engine/src/store/")
     found = []
     for path in files:
         lines = [line for line in read(path).splitlines() if comment_of(line) is None and RECOVERY.search(line)]
-        if lines and not name(path).startswith(of_methods):
+        if lines and not name(path).startswith((*of_methods, "crates/gnomon-bench/")):
             found.append(f"{name(path)}: {len(lines)} lines")
     return found
 

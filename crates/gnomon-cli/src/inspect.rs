@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
-use gnomon_engine::{Database, Error, Recovery, TreeId, VerifyReport, disk::DiskSet};
+use gnomon_engine::{Database, Error, TreeId, VerifyReport, disk::DiskSet};
 use gnomon_program::{Failure, Progress};
 use gnomon_sql::{
     SqlState,
@@ -142,24 +142,20 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
         "pages of {}: {} in the file, {} used, {} free",
         stats.page_size_min, stats.file_pages, stats.used_pages, report.free_pages
     );
-    match stats.recovery {
-        Recovery::Shadow | Recovery::CommitLog(_) => {
-            println!("commits: newest {}, in {} batches", report.csn, stats.batches);
-            println!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
-            let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
-            println!(
-                "segments of {segment_kib} KiB: {}, of which {} are empty",
-                stats.segments, report.segments_empty
-            );
-            if stats.recovery.records().is_some() {
-                println!("log of commits that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
-            }
-        }
-        Recovery::PageLog(_) => {
-            println!("commits: newest {}", report.csn);
-            println!("{pages}");
-            println!("log of pages that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
-        }
+    if stats.recovery.has_page_table() {
+        println!("commits: newest {}, in {} batches", report.csn, stats.batches);
+        println!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
+        let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
+        println!(
+            "segments of {segment_kib} KiB: {}, of which {} are empty",
+            stats.segments, report.segments_empty
+        );
+    } else {
+        println!("commits: newest {}", report.csn);
+        println!("{pages}");
+    }
+    if let Some(kind) = stats.recovery.log_kind() {
+        println!("log of {kind} that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);

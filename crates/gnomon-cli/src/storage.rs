@@ -44,7 +44,7 @@ pub struct Storage {
     /// and value-log on one disk. With shadow there is no log. The others have one disk. value-log logs what each commit
     /// writes; command-log, of a CALL that is a serializable transaction by itself, the call; adaptive whichever is
     /// cheaper. The rest have a log of pages; they differ in how long pages are locked and when they are logged. page-log
-    /// is another name of two-level-deferred. GNOMON_RECOVERY in the environment changes the default.
+    /// is another name of two-level-deferred.
     #[arg(long, value_name = "NAME", value_parser = Recovery::from_name)]
     recovery: Option<Recovery>,
     /// Acknowledge commits before they are durable, which they are a moment later.

@@ -20,43 +20,49 @@
 //! ```
 
 mod access;
+mod bytes;
+mod database;
 pub mod disk;
 pub mod env;
 mod error;
 mod failpoint;
 mod id;
 pub mod lock;
+mod mvcc;
 pub mod objects;
 pub mod op;
 mod page;
+mod procedure;
+mod recovery;
+pub mod replication;
 mod store;
 pub mod sync;
+#[cfg(test)]
+mod tests;
 mod txn;
 mod wal;
+mod write_set;
 
+pub use access::{Direction, KeyRange, Placement, TreeOptions};
+pub use database::{
+    Applier, Database, Options, Replayer, Restored, ScrubProgress, Stats, VerifiedTree, VerifyReport,
+    restore, verify, verify_with,
+};
 pub use error::{Conflict, Error, Reaction, Result};
 pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use page::PageSize;
+pub use procedure::{AccessSet, Call, Execution, Procedure, ProcedureStats};
+pub use recovery::{Commits, GID_BYTES_MAX, Records, Recovery};
 pub use store::logged::{LogShape, Strategy};
 pub use store::shadow::{
     Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
-    AccessSet, Applied, Call, Commits, Cursor, Database, Direction, Execution, GID_BYTES_MAX, Isolation,
-    KeyLock, KeyRange, NOTE_BYTES_MAX, Options, Partitions, Placement, PreparedInfo, PreparedTransaction,
-    Procedure, ProcedureStats, Records, Recovery, Replayer, Restored, RowLock, Savepoint, ScrubProgress,
-    Stats, Ticket, Transaction, TreeLock, TreeOptions, TxnOptions, VerifiedTree, VerifyReport, restore,
-    verify, verify_with,
+    Applied, Cursor, Isolation, KeyLock, NOTE_BYTES_MAX, Partitions, PreparedInfo, PreparedTransaction,
+    RowLock, Savepoint, Ticket, Transaction, TreeLock, TxnOptions,
 };
-
-/// The additional interface of a database that is a member of a cluster.
-pub mod replication {
-    pub use crate::txn::{
-        Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,
-    };
-}
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.
 pub const LOGICAL_PAGES: &str = "logical pages";

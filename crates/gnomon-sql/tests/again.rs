@@ -9,8 +9,9 @@ use std::{
 };
 
 use gnomon_engine::{
-    Conflict, Csn, Database, Error, Interrupt, InterruptReason, Options, Recovery, TreeId, TxnId, TxnOptions,
-    replication::{Abandoned, Applier, CommitRequest, Mark as CommitMark, Note, Ordered, Replicator},
+    Applier, Conflict, Csn, Database, Error, Interrupt, InterruptReason, Options, Recovery, TreeId, TxnId,
+    TxnOptions,
+    replication::{Abandoned, CommitRequest, Mark as CommitMark, Note, Ordered, Replicator},
     sync::{Arc, Mutex},
 };
 use gnomon_sql::{

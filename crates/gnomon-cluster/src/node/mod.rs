@@ -29,9 +29,8 @@ use std::{
 };
 
 use gnomon_engine::{
-    Csn, Error, TreeId, TxnId,
+    Applier, Csn, Error, TreeId, TxnId,
     env::{Clock, SystemClock},
-    replication::Applier,
     sync::{Arc, Condvar, Mutex, thread},
 };
 

@@ -42,17 +42,25 @@
 //! lead into the path of another thread, but levels that do not fit are refused after one step.
 
 mod check;
+mod directory;
+mod key;
 mod layout;
 #[cfg(test)]
 mod memory;
 pub mod objects;
 mod overflow;
+mod range;
 mod reclaim;
 mod restructure;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
+pub(crate) use directory::{Directory, DirectoryEntry, Listed, StoredProcedure, directory_damage};
+pub use directory::{Placement, TreeOptions};
+pub(crate) use key::{Key, KeyBytes};
+pub use range::{Direction, KeyRange};
+
+use std::{borrow::Cow, ops::Bound};
 
 use smallvec::SmallVec;
 
@@ -664,6 +672,27 @@ impl Tree {
             if let Node::Leaf(_) = self.parse(&root, None).at(self.root)? {
                 return Ok(root);
             }
+        }
+    }
+
+    /// Returns the first key in the tree after `bound`.
+    pub fn first_key(&self, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
+        let mut view = match bound {
+            Bound::Included(key) | Bound::Excluded(key) => self.leaf(pages, Seek::At(key))?,
+            Bound::Unbounded => self.leaf(pages, Seek::First)?,
+        };
+        let mut index = match bound {
+            Bound::Included(key) => view.search(key)?.unwrap_or_else(|index| index),
+            Bound::Excluded(key) => view.search(key)?.map_or_else(|index| index, |index| index + 1),
+            Bound::Unbounded => 0,
+        };
+        loop {
+            if let Some((key, _)) = view.entry(index)? {
+                return Ok(Some(key.into()));
+            }
+            let Some(upper) = view.upper() else { return Ok(None) };
+            view = self.leaf(pages, Seek::At(upper))?;
+            index = 0;
         }
     }
 }

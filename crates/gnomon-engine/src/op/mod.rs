@@ -27,6 +27,7 @@
 //! Reading a value (that needs a lock that excludes all operations), and operations on more than one key.
 
 mod builtin;
+mod calls;
 mod check;
 pub mod record;
 #[cfg(all(test, not(shuttle)))]
@@ -35,6 +36,7 @@ mod tests;
 use std::fmt;
 
 pub use builtin::{bytes, number, set};
+pub(crate) use calls::{BoundCall, Calls, LENGTH, absent};
 pub use check::{Counterexample, Trial, check_family};
 
 use crate::{

@@ -70,17 +70,6 @@ macro_rules! on_either {
 
 impl Store {
     /// The store, if it recovers by shadow paging.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`]: `what` says what only such a store has.
-    pub fn shadow_for(&self, what: &'static str) -> Result<&Arc<ShadowStore>> {
-        match self {
-            Store::Shadow(store) => Ok(store),
-            Store::Logged(_) => Err(Error::Unsupported(what)),
-        }
-    }
-
-    /// The store, if it recovers by shadow paging.
     pub fn shadow(&self) -> Option<&Arc<ShadowStore>> {
         match self {
             Store::Shadow(store) => Some(store),
@@ -95,6 +84,9 @@ impl Store {
             Store::Logged(store) => Some(store),
         }
     }
+
+    /// The first page of a store, in reports of damage that is found beneath whole pages.
+    pub const FIRST_PAGE: PageId = ShadowStore::FIRST_PAGE;
 
     /// The first page that a new store allocates.
     pub fn first_page(&self) -> PageId {
@@ -143,19 +135,14 @@ impl Store {
         on_either!(self, store => GroupCommit::last_csn(&**store))
     }
 
-    /// The newest durable commit.
-    pub fn durable_csn(&self) -> Csn {
-        on_either!(self, store => store.durable_csn())
-    }
-
     /// Waits until a commit is durable.
     pub fn wait_durable(&self, csn: Csn) -> Result<()> {
         on_either!(self, store => store.wait_durable(csn))
     }
 
-    /// Calls `call` once a commit is durable or has failed.
-    pub fn when_durable(&self, csn: Csn, call: impl FnOnce(Result<Csn>) + Send + 'static) {
-        on_either!(self, store => store.when_durable(csn, call));
+    /// Calls `call` when the store fails, or at once if it has.
+    pub fn when_failed(&self, call: impl FnOnce() + Send + 'static) {
+        on_either!(self, store => store.durability().when_failed(call));
     }
 
     /// Sets the time that commits wait for others before they are made durable together.
@@ -166,11 +153,6 @@ impl Store {
     /// Returns how much of it is in use.
     pub fn stats(&self) -> StoreStats {
         on_either!(self, store => store.stats())
-    }
-
-    /// Makes everything durable; nothing may be changed any more.
-    pub fn close(&self) -> Result<()> {
-        on_either!(self, store => store.close())
     }
 
     /// Returns the faults of disks and copies that were found since the last call.

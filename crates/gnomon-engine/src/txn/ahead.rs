@@ -1,9 +1,7 @@
 //! Guesses where the keys are that a transaction uses next, without a search from the root.
 //!
-//! Two guesses, which the tree checks ([`Place`]): keys that it has said that it will use ([`Transaction::prefetch`]) are
+//! Two guesses, which the tree checks ([`Place`]): keys that it has said that it will use (`prefetch`) are
 //! where they were then; and a key may be on the leaf that was searched last in its tree.
-//!
-//! [`Transaction::prefetch`]: super::Transaction::prefetch
 
 use smallvec::SmallVec;
 
@@ -19,7 +17,7 @@ const REACHES_MAX: usize = 4;
 
 /// The guesses.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     /// Each until its key is used.
     places: Vec<(TreeId, SmallVec<[u8; 16]>, Place)>,
     /// Of each tree one, the newest last.

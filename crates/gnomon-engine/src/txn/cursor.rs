@@ -6,19 +6,19 @@ use std::{
 };
 
 use super::{
-    epoch::NO_END,
-    range::{Direction, KeyRange},
-    read::ReadAt,
-    transaction::Transaction,
-    tree::{TreeRef, TreeState},
-    versions::Before,
-    writes::{Calls, Write},
+    core::Core,
+    large, read, shared_keys,
+    trees::{self, gap_name},
 };
 use crate::{
     Result, TreeId,
-    access::{LeafView, Seek, Value},
+    access::{Direction, KeyRange, LeafView, Seek, Value},
     failpoint::Failpoint,
+    lock::{gap_mode, key_mode},
+    mvcc::{Before, NO_END, ReadAt, Scanning, TreeRef, TreeState},
+    op::Calls,
     sync::thread,
+    write_set::Write,
 };
 
 /// Under locks, a scan takes so many keys in its first step, and twice as many in each further one: a scan that ends
@@ -42,7 +42,7 @@ pub struct Cursor {
     edge_locked: bool,
     /// True if it reads the newest values and locks nothing.
     newest: bool,
-    /// [`Transaction::applied`] when it read ahead.
+    /// [`Core::applied`] when it read ahead.
     applied: u64,
 }
 
@@ -54,7 +54,7 @@ enum Ahead {
 
 impl Cursor {
     pub(super) fn new(
-        txn: &Transaction,
+        core: &Core,
         tree: TreeId,
         state: Option<TreeRef>,
         range: KeyRange,
@@ -73,40 +73,40 @@ impl Cursor {
             lock_count,
             edge_locked,
             newest,
-            applied: txn.applied(),
+            applied: core.applied(),
         }
     }
 
-    /// Returns the next entry (key, value), or none at the end of the range. `txn` must be the one that began the
-    /// scan.
-    pub fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// Returns the next entry (key, value), or none at the end of the range. `core` is that of the transaction that
+    /// began the scan.
+    pub(super) fn next_in(&mut self, core: &mut Core) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        if !txn.notes_reads() {
-            return self.step(txn);
+        if !core.notes_reads() {
+            return self.step(core);
         }
         let mut read = self.rest.clone();
-        let next = self.step(txn)?;
+        let next = self.step(core)?;
         if let Some((key, _)) = &next {
             match self.direction {
                 Direction::Forward => read.end = Bound::Included(key.clone()),
                 Direction::Backward => read.start = Bound::Included(key.clone()),
             }
         }
-        txn.note_range(self.tree, || read);
+        core.note_range(self.tree, || read);
         Ok(next)
     }
 
-    fn step(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn step(&mut self, core: &mut Core) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         loop {
-            self.follow(txn);
+            self.follow(core);
             while self.ahead.is_empty() && self.unread.is_some() {
-                self.read_ahead(txn)?;
-                self.follow(txn);
+                self.read_ahead(core)?;
+                self.follow(core);
             }
             let last = self.direction == Direction::Backward;
-            let own = txn.writes.edge(self.tree, self.rest.as_bounds(), last);
+            let own = core.writes.edge(self.tree, self.rest.as_bounds(), last);
             let stored = self.ahead.front().map(|(key, _)| &**key);
             let take_own = match (own, stored) {
                 (None, None) => return Ok(None),
@@ -120,8 +120,9 @@ impl Cursor {
                 let (key, own) = (key.to_vec(), own.clone());
                 let is_stored = stored == Some(&key);
                 // Before anything is passed: a caller that goes on after an error finds the key again.
-                let is_newest =
-                    !self.newest && matches!(own, Write::Apply(_)) && txn.observe_in(self.tree, &key)?;
+                let is_newest = !self.newest
+                    && matches!(own, Write::Apply(_))
+                    && shared_keys::observe_in(core, self.tree, &key)?;
                 let there = if is_stored { self.ahead.pop_front() } else { None };
                 self.pass(&key);
                 let value = match own {
@@ -129,7 +130,7 @@ impl Cursor {
                     Write::Delete => None,
                     Write::Apply(calls) => {
                         let there = there.map(|(_, there)| there);
-                        self.applied_to(txn, &key, there, is_newest, &calls)?
+                        self.applied_to(core, &key, there, is_newest, &calls)?
                     }
                 };
                 if let Some(value) = value {
@@ -137,10 +138,10 @@ impl Cursor {
                 }
             } else if let Some((key, value)) = self.ahead.pop_front() {
                 self.pass(&key);
-                txn.note_read(self.tree, &key);
+                core.note_read(self.tree, &key);
                 let value = match value {
                     Ahead::Value(value) => Some(value.into_vec()),
-                    Ahead::Large => self.large(txn, &key)?,
+                    Ahead::Large => self.large(core, &key)?,
                 };
                 if let Some(value) = value {
                     return Ok(Some((key.into_vec(), value)));
@@ -150,8 +151,8 @@ impl Cursor {
     }
 
     /// Forgets what was read ahead if own changes were applied to pages since: they are not in the write set any more.
-    fn follow(&mut self, txn: &Transaction) {
-        let applied = txn.applied();
+    fn follow(&mut self, core: &Core) {
+        let applied = core.applied();
         if self.applied != applied {
             self.applied = applied;
             self.ahead.clear();
@@ -173,52 +174,52 @@ impl Cursor {
         }
     }
 
-    fn at(&self, txn: &mut Transaction) -> Result<(ReadAt, bool)> {
+    fn at(&self, core: &mut Core) -> Result<(ReadAt, bool)> {
         if self.newest {
-            txn.check()?;
-            return Ok((txn.newest(), false));
+            core.check()?;
+            return Ok((core.newest(), false));
         }
-        txn.scan_at(self.tree)
+        scan_at(core, self.tree)
     }
 
     /// Applies the transaction's own operations to the value that it sees under a key, which is the newest one if
     /// `is_newest`. None if it sees nothing there: the key was made after the snapshot.
     fn applied_to(
         &self,
-        txn: &mut Transaction,
+        core: &mut Core,
         key: &[u8],
         there: Option<Ahead>,
         is_newest: bool,
         calls: &Calls,
     ) -> Result<Option<Vec<u8>>> {
         let there = match there {
-            // It has changed since the snapshot: see `Transaction::observe`.
+            // It has changed since the snapshot: see `shared_keys::observe`.
             _ if is_newest => {
-                let at = txn.newest();
-                txn.stored(self.tree, self.state.as_deref(), key, at)?
+                let at = core.newest();
+                read::stored(core, self.tree, self.state.as_deref(), key, at)?
             }
             Some(Ahead::Value(there)) => Some(there.into_vec()),
-            Some(Ahead::Large) => self.large(txn, key)?,
+            Some(Ahead::Large) => self.large(core, key)?,
             None => None,
         };
         there.map(|there| calls.apply(&there)).transpose()
     }
 
-    fn large(&self, txn: &mut Transaction, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let (at, _) = self.at(txn)?;
-        txn.stored(self.tree, self.state.as_deref(), key, at)
+    fn large(&self, core: &mut Core, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (at, _) = self.at(core)?;
+        read::stored(core, self.tree, self.state.as_deref(), key, at)
     }
 
     /// Reads the next leaf, or part of it, into `ahead`.
-    fn read_ahead(&mut self, txn: &mut Transaction) -> Result<()> {
+    fn read_ahead(&mut self, core: &mut Core) -> Result<()> {
         let Some(unread) = self.unread.clone() else { return Ok(()) };
-        let (at, locked) = self.at(txn)?;
+        let (at, locked) = self.at(core)?;
         if let (true, Some(state)) = (locked, self.state.clone()) {
-            return self.read_locked(txn, &state, &unread);
+            return self.read_locked(core, &state, &unread);
         }
         let state = self.state.as_deref();
-        let snapshot = txn.snapshot_of(at);
-        let read = txn.read_stored(self.tree, state, at, |tree, pages, end| {
+        let snapshot = core.snapshot_of(at);
+        let read = read::read_stored(core, self.tree, state, at, |tree, pages, end| {
             let view = tree.leaf(pages, self.seek(&unread))?;
             let part = Part::of(&view, &unread, self.direction);
             // Looked up after the leaf was read: see the version store.
@@ -228,11 +229,11 @@ impl Cursor {
                 }
                 _ => BTreeMap::new(),
             };
-            changed.retain(|key, _| !txn.is_own(self.tree, key));
+            changed.retain(|key, _| !core.is_own(self.tree, key));
             Ok((view, part, changed))
         });
         if let ReadAt::Snapshot(snapshot) = at {
-            txn.inner().timeline.check_snapshot(snapshot)?;
+            core.inner().timeline.check_snapshot(snapshot)?;
         }
         match read? {
             Some((view, part, changed)) => self.take(&view, part, changed)?,
@@ -242,16 +243,16 @@ impl Cursor {
     }
 
     /// Reads the next leaf, or part of it, into `ahead` under locks, which are taken on the way.
-    fn read_locked(&mut self, txn: &mut Transaction, state: &TreeRef, unread: &KeyRange) -> Result<()> {
+    fn read_locked(&mut self, core: &mut Core, state: &TreeRef, unread: &KeyRange) -> Result<()> {
         if !self.edge_locked {
-            self.lock_above(txn, state, unread)?;
+            self.lock_above(core, state, unread)?;
             self.edge_locked = true;
         }
         loop {
-            if txn.applied() != self.applied {
+            if core.applied() != self.applied {
                 return Ok(());
             }
-            let view = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
+            let view = state.tree.leaf(&core.inner().store, self.seek(unread))?;
             let mut part = Part::of(&view, unread, self.direction);
             let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()))?;
             if self.direction == Direction::Backward {
@@ -262,21 +263,21 @@ impl Cursor {
                 part.cut_after(&keys[self.lock_count - 1], self.direction);
             }
             for key in &keys {
-                txn.lock_scanned(self.tree, Some(key))?;
+                lock_scanned(core, self.tree, Some(key))?;
             }
             if part.is_last && self.direction == Direction::Forward {
-                self.lock_above(txn, state, unread)?;
+                self.lock_above(core, state, unread)?;
             }
-            if txn.applied() != self.applied {
+            if core.applied() != self.applied {
                 return Ok(());
             }
             // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
             // pending after it is in the tree, and one that leaves the tree before it is committed is hidden first.
             let hidden = state.hidden();
-            let snapshot = txn.snapshot_of(ReadAt::Newest);
-            let failpoints = txn.inner().store.failpoints();
+            let snapshot = core.snapshot_of(ReadAt::Newest);
+            let failpoints = core.inner().store.failpoints();
             let mut pending = state.pending(part.range.as_bounds());
-            let again = state.tree.leaf(&txn.inner().store, self.seek(unread))?;
+            let again = state.tree.leaf(&core.inner().store, self.seek(unread))?;
             if failpoints.is_on(Failpoint::PendingAfterTree) {
                 thread::yield_now();
                 pending = state.pending(part.range.as_bounds());
@@ -288,10 +289,10 @@ impl Cursor {
             let same = now == keys && state.hidden() == hidden;
             if same && Part::of(&again, unread, self.direction).covers(&part) {
                 self.lock_count = (self.lock_count * 2).min(LOCKED_AT_ONCE.1);
-                if txn.inner().store.failpoints().is_on(Failpoint::SeenBeforeLock) {
+                if core.inner().store.failpoints().is_on(Failpoint::SeenBeforeLock) {
                     return self.take(&again, part, BTreeMap::new());
                 }
-                txn.newest();
+                core.newest();
                 // What is not committed there is the transaction's own, and may be taken back.
                 let changed =
                     snapshot.map(|snapshot| state.versions.changed(part.range.as_bounds(), snapshot, NO_END));
@@ -301,16 +302,16 @@ impl Cursor {
     }
 
     /// Locks the first key beyond the range and the gap before it, which reaches into the range.
-    fn lock_above(&self, txn: &mut Transaction, state: &TreeState, range: &KeyRange) -> Result<()> {
+    fn lock_above(&self, core: &mut Core, state: &TreeState, range: &KeyRange) -> Result<()> {
         let above = match &range.end {
             Bound::Included(end) => Bound::Excluded(&**end),
             Bound::Excluded(end) => Bound::Included(&**end),
-            Bound::Unbounded => return txn.lock_scanned(self.tree, None),
+            Bound::Unbounded => return lock_scanned(core, self.tree, None),
         };
         loop {
-            let key = state.next_key(&txn.inner().store, above)?;
-            txn.lock_scanned(self.tree, key.as_deref())?;
-            if state.next_key(&txn.inner().store, above)? == key {
+            let key = state.next_key(&core.inner().store, above)?;
+            lock_scanned(core, self.tree, key.as_deref())?;
+            if state.next_key(&core.inner().store, above)? == key {
                 return Ok(());
             }
         }
@@ -363,6 +364,65 @@ impl Cursor {
         self.ahead.extend(entries);
         self.unread = part.after(self.unread.take(), self.direction);
         Ok(())
+    }
+}
+
+/// See [`Transaction::scan`](crate::Transaction::scan).
+pub(super) fn scan(core: &mut Core, tree: TreeId, range: KeyRange, direction: Direction) -> Result<Cursor> {
+    let used = trees::use_tree(core, tree, core.read_mode())?;
+    shared_keys::observe_tree(core, tree)?;
+    core.fix_snapshot()?;
+    Ok(Cursor::new(core, tree, used.state, range, direction, false))
+}
+
+/// See [`Transaction::scan_newest`](crate::Transaction::scan_newest).
+pub(super) fn scan_newest(
+    core: &mut Core,
+    tree: TreeId,
+    range: KeyRange,
+    direction: Direction,
+) -> Result<Cursor> {
+    let used = trees::use_tree(core, tree, core.read_mode())?;
+    Ok(Cursor::new(core, tree, used.state, range, direction, true))
+}
+
+/// See [`Transaction::last_key`](crate::Transaction::last_key).
+pub(super) fn last_key(core: &mut Core, tree: TreeId) -> Result<Option<Vec<u8>>> {
+    let used = trees::use_tree(core, tree, core.read_mode())?;
+    // The tree last: a key stops to be pending after it is in the tree.
+    let pending = used.state.and_then(|state| state.last_pending()).map(<[u8]>::into_vec);
+    let stored = scan_newest(core, tree, KeyRange::all(), Direction::Backward)?.next_in(core)?;
+    Ok(pending.max(stored.map(|(key, _)| key)))
+}
+
+/// Returns where a scan's next step reads: a snapshot, or the newest values, with true if their keys are to be
+/// locked.
+pub(super) fn scan_at(core: &mut Core, tree: TreeId) -> Result<(ReadAt, bool)> {
+    core.check()?;
+    let used = trees::use_tree(core, tree, core.read_mode())?;
+    read::plain_read(core, &used)
+}
+
+/// Locks an existing key and the gap before it against others' writes; with none, what is after the last key.
+pub(super) fn lock_scanned(core: &mut Core, tree: TreeId, key: Option<&[u8]>) -> Result<()> {
+    large::relieve(core)?;
+    let used = trees::use_tree(core, tree, core.read_mode())?;
+    if let Some(state) = &used.state {
+        count_scan(core, state);
+    }
+    if let Some(key) = key {
+        shared_keys::lock_again(core, &used, key, key_mode::S)?;
+    }
+    core.lock(gap_name(tree, key), gap_mode::SCAN)
+}
+
+/// Tells inserts that gaps of a tree may be locked.
+fn count_scan(core: &mut Core, state: &TreeRef) {
+    if core.inner().store.failpoints().is_on(Failpoint::ScanNotCounted) {
+        return;
+    }
+    if !core.scanning.iter().any(|scanning| scanning.is_of(state)) {
+        core.scanning.push(Scanning::new(state.clone()));
     }
 }
 

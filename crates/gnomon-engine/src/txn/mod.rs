@@ -8,7 +8,7 @@
 //!
 //! How a transaction runs:
 //!
-//! 1. *Operations.* A write takes its locks and goes into the transaction's write set ([`writes`]); no page changes.
+//! 1. *Operations.* A write takes its locks and goes into the transaction's write set (`write_set`); no page changes.
 //!    A read sees the tree with the own write set laid over it ([`cursor`] does that for scans).
 //! 2. *Commit* ([`commit`]). Through the store's gate, taking the CSN; the write set is applied to the trees, key
 //!    by key, each before-image published in the version store first; then the CSN counts as applied, the gate is
@@ -18,7 +18,7 @@
 //!
 //! *What reads see.* Trees hold the newest applied value of each key. Under READ COMMITTED a statement has a
 //! snapshot: the watermark, up to which every CSN is applied. Where a key has changed since, the version store
-//! ([`versions`]) has the value from before. A reader looks at the tree first and at the version store after. An
+//! ([`mvcc`](crate::mvcc)) has the value from before. A reader looks at the tree first and at the version store after. An
 //! application does it the other way round, so the reader never sees a change that its snapshot does not hold. Under
 //! SERIALIZABLE and behind a lock, a reader takes the newest value: the transaction that changed it has applied it
 //! before it released the lock (invariant 1).
@@ -36,88 +36,73 @@
 //! inserts. An insert locks the gap that it falls into for as long as it takes to become pending. Both look again
 //! after a lock was granted, until what they locked is what there is.
 //!
-//! *Two-phase commit* ([`prepared`]). PREPARE stores the write set and the locks ([`entry`]) by a commit of its own,
+//! *Two-phase commit* ([`two_phase`]). PREPARE stores the write set and the locks (`entry`) by a commit of its own,
 //! and keeps what is needed to end the transaction: its locks, its pending keys, space. Opening takes them again.
 //! COMMIT PREPARED applies the write set and removes the entry in one commit.
 //!
 //! *Large transactions* ([`large`]). A transaction whose changes and locks take much memory locks whole trees, and
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
-//! ([`epoch`]).
+//! ([`mvcc`](crate::mvcc)).
 //!
-//! *Where a log of commits is what recovers* ([`log`]), a commit is durable by its record, and commit batches are
-//! checkpoints. The record of a registered procedure's call ([`procedure`]) may be its parameters.
+//! *Recovery* ([`recovery`](crate::recovery)). How a commit reaches the trees, and when it is durable, is the matter of the
+//! database's recovery method. A transaction hands over its write set, and does not know which method that is.
 //!
-//! *Where others order commits* ([`replicated`]), as in a member of a cluster, a transaction hands over what it has
-//! written and what that rests on, and its changes come back in their place.
+//! *Where others order commits* ([`replicator`]), as in a member of a cluster, a transaction hands over what it has
+//! written and what that rests on ([`observed`]), and its changes come back in their place
+//! ([`replication`](crate::replication)).
 //!
-//! *Where calls run serially* ([`serial`]), each in the partitions that it is routed to, these are locked as a whole,
-//! and what is in them has neither locks nor versions.
+//! *Where calls run serially* ([`procedure`](crate::procedure)), each in the partitions that it is routed to, these are
+//! locked as a whole, and what is in them has neither locks nor versions.
 //!
-//! *Where a log of pages is what recovers* ([`immediate`]), trees hold the changes of running transactions, too. These
-//! have a version that is pending, so readers see what they would see otherwise; at the commit only operations are
-//! applied, and the versions get their CSN.
+//! # Rooms
+//!
+//! [`Core`](core::Core) is what every feature needs: locks, snapshot, write set, what was seen. A feature is a module of
+//! functions on the core; [`Transaction`] is the face of all of them. Each builds on those before it: `core`, `trees`, `read`,
+//! `shared_keys`, `large`, `row_lock`, then `get`, `write`, `apply`, `cursor`, `savepoint`, `ordering`, then `commit` and
+//! `two_phase`.
 
 mod ahead;
 mod apply;
-mod background;
-mod backup;
-mod bytes;
 mod commit;
-#[cfg(all(test, not(shuttle)))]
-mod crash_sweep;
+mod core;
 mod cursor;
-mod database;
-mod declared;
-mod disks;
-mod entry;
-mod epoch;
-mod immediate;
-mod key;
+mod get;
 mod large;
-mod log;
+mod observed;
+mod options;
+mod ordering;
+mod partition;
 mod prepared;
-mod procedure;
-mod range;
+mod private;
 mod read;
-mod recovery;
-mod replicated;
+mod replicator;
 mod row_lock;
 mod savepoint;
-#[cfg(all(test, shuttle))]
-mod schedules;
-mod serial;
+mod shared;
+mod shared_keys;
 mod strength;
-#[cfg(all(test, not(shuttle)))]
-mod stress;
-#[cfg(all(test, not(shuttle)))]
-mod swapped_files;
-#[cfg(all(test, not(shuttle)))]
-mod tests;
+mod ticket;
 mod transaction;
-mod tree;
-mod undo;
-mod verify;
-mod versions;
-mod writes;
+mod trees;
+mod two_phase;
+mod used;
+mod write;
 
 pub use apply::Applied;
-pub use background::ScrubProgress;
-pub use backup::{Restored, restore};
-pub use commit::{Commits, Ticket};
 pub use cursor::Cursor;
-pub use database::{Database, Options, Stats};
-pub use declared::AccessSet;
-pub use prepared::{GID_BYTES_MAX, NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
-pub use procedure::{Call, Partitions, Procedure, ProcedureStats, Replayer};
-pub use range::{Direction, KeyRange};
-pub use recovery::{Records, Recovery};
-pub use replicated::{
-    Abandoned, Applier, Called, CommitRequest, Mark, Note, Ordered, Replicator, Touch, Touching,
-};
+pub use options::{Isolation, TxnOptions};
+pub use partition::Partitions;
+pub(crate) use partition::{executors_of, partitions_of, replicated};
+pub(crate) use prepared::AllPrepared;
+pub use replicator::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching};
 pub use row_lock::KeyLock;
 pub use savepoint::Savepoint;
-pub use serial::Execution;
+pub(crate) use shared::{Handle, Host, Shared};
 pub use strength::{RowLock, TreeLock};
-pub use transaction::{Isolation, Transaction, TreeOptions, TxnOptions};
-pub use tree::Placement;
-pub use verify::{VerifiedTree, VerifyReport, verify, verify_with};
+pub use ticket::Ticket;
+pub use transaction::Transaction;
+pub use two_phase::{NOTE_BYTES_MAX, PreparedInfo, PreparedTransaction};
+pub(crate) use two_phase::{
+    check_entry, claim as claim_prepared, list as list_prepared, restore as restore_prepared,
+};
+pub(crate) use used::Used;

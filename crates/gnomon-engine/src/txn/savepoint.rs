@@ -5,110 +5,98 @@
 //! as it saw it. A savepoint costs nothing but its marks; going back takes back what has reached the trees.
 
 use super::{
-    database::{KEYS, TREES},
-    transaction::{Isolation, Transaction},
+    core::{Core, SavepointState},
+    options::Isolation,
 };
 use crate::{
     Error, Result,
-    lock::{LockName, Mark, Mode, TableId, key_mode, tree_mode},
+    lock::{LockName, Mode, TableId, key_mode, tree_mode},
+    mvcc::{KEYS, TREES},
     op,
 };
 
-/// A point within a transaction to go back to: see [`Transaction::savepoint`].
+/// A point within a transaction to go back to: see [`Transaction::savepoint`](crate::Transaction::savepoint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint(pub(super) u64);
+pub struct Savepoint(pub(crate) u64);
 
-pub(super) struct SavepointState {
-    pub number: u64,
-    pub writes: usize,
-    changes: usize,
-    locks: Mark,
-    pub pending: usize,
-    refusals: usize,
+/// See [`Transaction::savepoint`](crate::Transaction::savepoint).
+pub(super) fn savepoint(core: &mut Core) -> Savepoint {
+    let number = core.savepoint_count;
+    core.savepoint_count += 1;
+    core.savepoints.push(SavepointState {
+        number,
+        writes: core.writes.mark(),
+        changes: core.inner().method.mark(&core.state),
+        locks: core.locks.mark(),
+        pending: core.pending.len(),
+        refusals: core.refusals.len(),
+    });
+    Savepoint(number)
 }
 
-impl Transaction {
-    /// Sets a savepoint, to which [`Transaction::rollback_to`] goes back.
-    pub fn savepoint(&mut self) -> Savepoint {
-        let number = self.savepoint_count;
-        self.savepoint_count += 1;
-        self.savepoints.push(SavepointState {
-            number,
-            writes: self.writes.mark(),
-            changes: self.immediate.mark(),
-            locks: self.locks.mark(),
-            pending: self.pending.len(),
-            refusals: self.refusals.len(),
-        });
-        Savepoint(number)
-    }
+fn savepoint_at(core: &Core, savepoint: Savepoint) -> Result<usize> {
+    let at = core.savepoints.binary_search_by_key(&savepoint.0, |state| state.number);
+    at.map_err(|_| Error::BadOption("the savepoint was released, or an earlier one was gone back to".into()))
+}
 
-    fn savepoint_at(&self, savepoint: Savepoint) -> Result<usize> {
-        let at = self.savepoints.binary_search_by_key(&savepoint.0, |state| state.number);
-        at.map_err(|_| {
-            Error::BadOption("the savepoint was released, or an earlier one was gone back to".into())
-        })
+/// See [`Transaction::rollback_to`](crate::Transaction::rollback_to).
+pub(super) fn rollback_to(core: &mut Core, savepoint: Savepoint) -> Result<()> {
+    let at = savepoint_at(core, savepoint)?;
+    if core.doomed {
+        return Err(Error::Deadlock);
     }
+    core.savepoints.truncate(at + 1);
+    let (changes, writes) = (core.savepoints[at].changes, core.savepoints[at].writes);
+    let inner = &core.handle.inner;
+    let undone =
+        inner.method.go_back(inner, core.id, &mut core.state, changes, (&mut core.writes, writes))?;
+    if let Some(csn) = undone {
+        core.have_pruned(csn);
+    }
+    let state = &core.savepoints[at];
+    if let Some(large) = &mut core.large {
+        large.go_back(state.number);
+    }
+    // Its lock may go, and what locks kept as the snapshot has it may change.
+    core.found.tree = None;
+    core.snapshot_told = true;
+    for (tree, key) in core.pending.drain(state.pending..) {
+        tree.remove_pending(&key);
+    }
+    match core.options.isolation {
+        Isolation::Serializable => core.locks.weaken_since(state.locks, without_writes),
+        _ => {
+            core.locks.release_since(state.locks);
+            core.refusals.truncate(state.refusals);
+        }
+    }
+    // Locks may be shared again.
+    if core.options.isolation != Isolation::Serializable {
+        core.unobserved = core.writes.keys_with_calls().map(|(tree, key)| (tree, key.into())).collect();
+    }
+    let (locks, writes) = (&core.locks, &core.writes);
+    core.used.retain_mut(|used| match (&used.state, locks.held_mode(LockName::whole(TREES, used.id.0))) {
+        (None, _) => writes.tree(used.id).is_some_and(|writes| writes.created),
+        (Some(_), Some(mode)) => {
+            used.mode = mode;
+            true
+        }
+        (Some(_), None) => false,
+    });
+    Ok(())
+}
 
-    /// Undoes what was written since the savepoint, which stays; later ones are gone. The locks taken since then are
-    /// released, but for those on whole trees that were taken for want of memory; under SERIALIZABLE they stay, as read
-    /// locks: what was seen must stay as it is. May be called after an error, whichever it was, and the transaction can
-    /// go on then.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        let at = self.savepoint_at(savepoint)?;
-        if self.doomed {
-            return Err(Error::Deadlock);
-        }
-        self.savepoints.truncate(at + 1);
-        let (changes, writes) = (self.savepoints[at].changes, self.savepoints[at].writes);
-        self.go_back_to(changes, |of| of.go_back(writes))?;
-        let state = &self.savepoints[at];
-        if let Some(large) = &mut self.large {
-            large.go_back(state.number);
-        }
-        // Its lock may go, and what locks kept as the snapshot has it may change.
-        self.found.tree = None;
-        self.snapshot_told = true;
-        for (tree, key) in self.pending.drain(state.pending..) {
-            tree.remove_pending(&key);
-        }
-        match self.options.isolation {
-            Isolation::Serializable => self.locks.weaken_since(state.locks, without_writes),
-            _ => {
-                self.locks.release_since(state.locks);
-                self.refusals.truncate(state.refusals);
-            }
-        }
-        // Locks may be shared again.
-        if self.options.isolation != Isolation::Serializable {
-            self.unobserved = self.writes.keys_with_calls().map(|(tree, key)| (tree, key.into())).collect();
-        }
-        let (locks, writes) = (&self.locks, &self.writes);
-        self.used.retain_mut(|used| {
-            match (&used.state, locks.held_mode(LockName::whole(TREES, used.id.0))) {
-                (None, _) => writes.tree(used.id).is_some_and(|writes| writes.created),
-                (Some(_), Some(mode)) => {
-                    used.mode = mode;
-                    true
-                }
-                (Some(_), None) => false,
-            }
-        });
-        Ok(())
+/// See [`Transaction::release_savepoint`](crate::Transaction::release_savepoint).
+pub(super) fn release_savepoint(core: &mut Core, savepoint: Savepoint) -> Result<()> {
+    let at = savepoint_at(core, savepoint)?;
+    core.savepoints.truncate(at);
+    if let Some(large) = &mut core.large {
+        large.release(savepoint.0, core.savepoints.last().map(|before| before.number));
     }
-
-    /// Forgets a savepoint and all later ones; what was written since stays.
-    pub fn release_savepoint(&mut self, savepoint: Savepoint) -> Result<()> {
-        let at = self.savepoint_at(savepoint)?;
-        self.savepoints.truncate(at);
-        if let Some(large) = &mut self.large {
-            large.release(savepoint.0, self.savepoints.last().map(|before| before.number));
-        }
-        if at == 0 {
-            self.writes.forget_marks();
-        }
-        Ok(())
+    if at == 0 {
+        core.writes.forget_marks();
     }
+    Ok(())
 }
 
 /// Returns what is left of the mode of a lock when its holder's writes are undone, and its reads are not.

@@ -7,11 +7,7 @@
 //! that is one of them. Statements count on the tables that they write to being what they were planned with
 //! (`Session::begin_plan`), so a transaction that changes a table conflicts with those that wrote to it as it was.
 
-use gnomon_engine::{
-    Database, Error, Ticket, TreeId, TxnOptions,
-    replication::{Applier, Ordered},
-    sync::Arc,
-};
+use gnomon_engine::{Applier, Database, Error, Ticket, TreeId, TxnOptions, replication::Ordered, sync::Arc};
 
 use super::{SqlDatabase, database::Shared};
 use crate::{

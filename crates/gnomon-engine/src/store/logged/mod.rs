@@ -397,11 +397,6 @@ impl LoggedStore {
         self.state.lock().space.all_in_use().map(PageId).collect()
     }
 
-    /// Returns the number of physical pages that a page of this size has.
-    pub fn units_of(&self, size: PageSize) -> u64 {
-        self.state.lock().space.units_of(size)
-    }
-
     /// Commits a transaction all of whose subtransactions have ended (EOT): takes its CSN. It is durable when that is
     /// ([`GroupCommit::wait_durable`]).
     pub fn commit(&self, txn: TxnId) -> Result<Csn> {

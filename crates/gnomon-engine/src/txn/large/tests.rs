@@ -8,13 +8,14 @@ use std::{
 };
 
 use super::*;
+use crate::*;
 use crate::{
     Database, Direction, KeyRange, Options, RowLock, Savepoint, TreeLock, TxnOptions,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
     store::GroupCommit,
-    sync::thread,
-    txn::verify,
+    sync::{Arc, thread},
+    verify,
 };
 
 /// A database in which transactions of more than `escalate_bytes` are large.
@@ -183,11 +184,13 @@ fn a_transaction_far_beyond_memory_is_one_transaction() {
                         txn.put(accounts, &key(account), &value(number(&old) + change, 100)).unwrap();
                     }
                 }
-                assert!(txn.memory_bytes() <= 65 << 10);
+                assert!(memory_bytes(txn.core()) <= 65 << 10);
             }
             assert!(matches!(txn.insert(accounts, &key(10_000), b""), Err(Error::KeyExists)));
             assert_eq!(sum(&mut txn, accounts).unwrap(), (2000 + rows, 20_000));
-            assert!(txn.has_pages() && txn.is_large(accounts) && txn.locks.held_count() < 4);
+            assert!(
+                txn.core().has_pages() && txn.core().is_large(accounts) && txn.core().locks.held_count() < 4
+            );
             match commit {
                 true => drop(txn.commit().unwrap()),
                 false => txn.rollback(),
@@ -359,7 +362,7 @@ fn behaves_as_maps_do_whatever_is_on_pages() {
                 }
             }
             assert_same(&contents(&mut txn, &now, Direction::Forward), &now, seed);
-            large += u64::from(txn.has_pages());
+            large += u64::from(txn.core().has_pages());
             if rng.chance(1, 4) {
                 txn.rollback();
             } else {
@@ -400,7 +403,7 @@ fn a_tree_that_is_locked_as_a_whole_is_read_by_everybody_at_snapshots() {
     for row in 0..40 {
         txn.put(tree, &key(row), &value(2, 100)).unwrap();
     }
-    assert!(txn.is_large(tree) && txn.has_pages());
+    assert!(txn.core().is_large(tree) && txn.core().has_pages());
     let check = |blocked: bool| {
         for isolation in [Isolation::ReadCommitted, Isolation::Snapshot] {
             assert_eq!(sum(&mut begin(&db, isolation), tree).unwrap(), (100, 100));
@@ -431,7 +434,11 @@ fn a_tree_that_is_locked_as_a_whole_is_read_by_everybody_at_snapshots() {
     // A transaction that has only read does not block readers.
     let mut reader = begin(&db, Isolation::Serializable);
     assert_eq!(sum(&mut reader, tree).unwrap(), (100, 100));
-    assert!(!reader.is_large(tree) && reader.locks.held_count() < 30, "{}", reader.locks.held_count());
+    assert!(
+        !reader.core().is_large(tree) && reader.core().locks.held_count() < 30,
+        "{}",
+        reader.core().locks.held_count()
+    );
     assert!(begin(&db, Isolation::Serializable).get(tree, &key(3)).is_ok());
     assert!(matches!(plain(&db).put(tree, &key(200), b"new"), Err(Error::LockTimeout)));
 }
@@ -447,11 +454,11 @@ fn others_are_waited_for_when_memory_is_twice_what_it_should_be() {
     let mut txn = plain(&db);
     let error = (0..100).find_map(|row| txn.put(tree, &key(row), &value(1, 100)).err());
     assert!(matches!(error, Some(Error::LockTimeout)), "{error:?}");
-    let bytes = txn.memory_bytes();
+    let bytes = memory_bytes(txn.core());
     assert!((20_000..22_000).contains(&bytes), "{bytes}");
     other.commit().unwrap();
     txn.put(tree, &key(99), &value(1, 100)).unwrap();
-    assert!(txn.is_large(tree));
+    assert!(txn.core().is_large(tree));
     txn.commit().unwrap();
     check_nothing_is_left(&db);
 }
@@ -472,7 +479,7 @@ fn a_statement_sees_nothing_newer_when_the_tree_is_locked() {
         other.put(tree, &key(row + 100), &value(50, 8)).unwrap();
         other.delete(tree, &key(row - 10)).unwrap();
     }
-    assert!(!other.is_large(tree));
+    assert!(!other.core().is_large(tree));
     other.commit().unwrap();
     // It sees what it writes itself, also where others have written since its snapshot.
     txn.put(tree, &key(199), &value(7, 8)).unwrap();
@@ -483,7 +490,7 @@ fn a_statement_sees_nothing_newer_when_the_tree_is_locked() {
         }
         found.push((row, old));
     }
-    assert!(txn.is_large(tree));
+    assert!(txn.core().is_large(tree));
     let found: i64 = found.iter().map(|(_, value)| number(value)).sum();
     assert_eq!(found, 198 + 7 + 9);
     assert!(txn.get(tree, &key(250)).unwrap().is_none());
@@ -559,7 +566,7 @@ fn a_tree_of_its_own_is_made_on_pages() {
             txn.insert(tree, &key(row * 7 % 2000), &value(1, 100)).unwrap();
         }
     }
-    assert!(txn.is_large(dropped) && txn.is_large(kept) && txn.locks.held_count() == 0);
+    assert!(txn.core().is_large(dropped) && txn.core().is_large(kept) && txn.core().locks.held_count() == 0);
     txn.drop_tree(dropped).unwrap();
     assert_eq!(sum(&mut txn, kept).unwrap(), (2000, 2000));
     txn.settle().unwrap();
