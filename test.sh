@@ -72,10 +72,11 @@ RUSTFLAGS="--cfg shuttle" run_tests -p gnomon-engine --lib --target-dir target/s
 
 for recovery in shadow value-log single-level two-level two-level-deferred; do
   step "tests of transactions, SQL and seeded schedules, recovery $recovery"
-  GNOMON_RECOVERY=$recovery run_tests -p gnomon-engine --lib -- txn:: --skip crash_sweep --skip stress
+  GNOMON_RECOVERY=$recovery run_tests -p gnomon-engine --lib -- \
+    database:: mvcc:: procedure:: recovery:: replication:: txn:: tests::transactions tests::swapped_files
   GNOMON_RECOVERY=$recovery run_tests -p gnomon-sql --test '*'
   GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
-    run_tests -p gnomon-engine --lib --target-dir target/shuttle -- txn::schedules::shuttle_ --skip finds
+    run_tests -p gnomon-engine --lib --target-dir target/shuttle -- tests::schedules::shuttle_ --skip finds
 done
 
 step "documentation"

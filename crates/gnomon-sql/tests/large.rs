@@ -19,7 +19,7 @@ use gnomon_sql::{
 use support::{Collect, ok, run, state};
 
 fn options() -> Options {
-    Options { pool_bytes: 1 << 20, escalate_bytes: 128 << 10, seed: Some(1), ..Options::default() }
+    Options { pool_bytes: 1 << 20, escalate_bytes: 128 << 10, seed: Some(1), ..support::options() }
 }
 
 fn session(db: &SqlDatabase) -> Session {
@@ -54,9 +54,7 @@ fn large_statements_do_what_small_ones_do() {
     assert_eq!(state(&mut s, "INSERT INTO t VALUES (77, 0, '')"), SqlState::UNIQUE_VIOLATION);
     ok(&mut s, "ROLLBACK TO a");
     // Pages of its own cannot be prepared; with a log of pages there are none.
-    let recovery = std::env::var("GNOMON_RECOVERY")
-        .map_or(Recovery::Shadow, |name| Recovery::from_name(&name).expect("the database was made with it"));
-    if matches!(recovery, Recovery::PageLog(_)) {
+    if matches!(support::recovery(), Some(Recovery::PageLog(_))) {
         ok(&mut s, "PREPARE TRANSACTION 'large'; ROLLBACK PREPARED 'large'");
     } else {
         assert_eq!(state(&mut s, "PREPARE TRANSACTION 'large'"), SqlState::FEATURE_NOT_SUPPORTED);

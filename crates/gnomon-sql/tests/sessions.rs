@@ -13,7 +13,7 @@ use gnomon_sql::{
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
     types::{Datum, Type},
 };
-use support::{Collect, database, ok, run, state, value};
+use support::{Collect, database, ok, options, run, state, value};
 
 fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()
@@ -212,8 +212,7 @@ fn blocks_by_the_extended_protocol() {
 #[test]
 fn everything_is_there_after_reopening() {
     let disk = MemDisk::new();
-    let open =
-        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), options()).unwrap()).unwrap();
     {
         let db = open();
         let mut s = session(&db);
@@ -299,7 +298,7 @@ fn inserters_do_not_meet() {
 #[test]
 fn commits_that_are_not_waited_for_are_seen_at_once_and_durable_when_the_database_is_closed() {
     let disk = Arc::new(MemDisk::new());
-    let open = || SqlDatabase::open(Database::open_on(disk.clone(), Options::default()).unwrap()).unwrap();
+    let open = || SqlDatabase::open(Database::open_on(disk.clone(), options()).unwrap()).unwrap();
     let db = open();
     let mut s = session(&db);
     ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY)");
@@ -318,7 +317,7 @@ fn commits_that_are_not_waited_for_are_seen_at_once_and_durable_when_the_databas
 
 #[test]
 fn a_database_can_acknowledge_commits_early() {
-    let options = Options { commits: Commits::Asynchronous, ..Options::default() };
+    let options = Options { commits: Commits::Asynchronous, ..options() };
     let db = SqlDatabase::open(Database::open_on(Arc::new(MemDisk::new()), options).unwrap()).unwrap();
     let mut s = session(&db);
     assert_eq!(value(&mut s, "SHOW synchronous_commit"), "off");
@@ -468,8 +467,7 @@ fn nesting_and_length_are_bounded() {
 #[test]
 fn stored_expressions_may_be_as_deep_as_any() {
     let disk = MemDisk::new();
-    let open =
-        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), options()).unwrap()).unwrap();
     let db = open();
     let mut s = session(&db);
     let nested = |head: &str, tail: &str| format!("{}1{}", head.repeat(120), tail.repeat(120));
@@ -661,9 +659,8 @@ fn long_work_ends_when_its_time_is_up() {
 fn a_prepared_transaction_survives_reopening() {
     for commit in [true, false] {
         let disk = MemDisk::new();
-        let open = || {
-            SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap()
-        };
+        let open =
+            || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), options()).unwrap()).unwrap();
         let db = open();
         let mut s = session(&db);
         ok(&mut s, "CREATE TABLE t (id serial, a text); CREATE TABLE keyed (id int PRIMARY KEY)");
@@ -735,7 +732,7 @@ fn a_limit_of_prepared_transactions_is_told() {
     for (prepared_max, error) in
         [(1, SqlState::OUT_OF_MEMORY), (0, SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE)]
     {
-        let options = Options { prepared_max, ..Options::default() };
+        let options = Options { prepared_max, ..options() };
         let db = SqlDatabase::open(Database::in_memory(options).unwrap()).unwrap();
         let mut s = session(&db);
         assert_eq!(value(&mut s, "SHOW max_prepared_transactions"), prepared_max.to_string());
@@ -805,8 +802,7 @@ fn backups_are_streams() {
 #[test]
 fn settings_have_values_of_a_role_in_new_sessions() {
     let disk = MemDisk::new();
-    let open =
-        || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), Options::default()).unwrap()).unwrap();
+    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), options()).unwrap()).unwrap();
     let db = open();
     let as_user = |db: &SqlDatabase, user: &str, own: &[(&str, &str)]| {
         let settings = own.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();

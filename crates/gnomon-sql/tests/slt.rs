@@ -8,7 +8,7 @@ mod support;
 
 use std::fmt;
 
-use gnomon_engine::{Database, Options};
+use gnomon_engine::Database;
 use gnomon_sql::{
     SqlError,
     session::{Session, SessionOptions, SqlDatabase},
@@ -81,7 +81,7 @@ fn kind(ty: Type) -> DefaultColumnType {
 
 /// Runs a script, with updates that share locks or without.
 fn run(script: &str, semantic_locks: &str) {
-    let engine = Database::in_memory(Options::default()).expect("a database in memory");
+    let engine = Database::in_memory(support::options()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut runner = Runner::new(|| {
         let settings = vec![("gnomon.semantic_locks".into(), semantic_locks.into())];

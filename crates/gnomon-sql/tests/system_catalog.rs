@@ -5,6 +5,8 @@
 //! `items`. The rows are those that PostgreSQL 15 returns for the same schema (`schema.sql`); where Gnomon's answer is
 //! meant to differ, a comment before the query says why. `GNOMON_BLESS=1` writes what came out.
 
+mod support;
+
 use std::{
     collections::BTreeMap,
     fmt::Write,
@@ -12,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gnomon_engine::{Database, Options};
+use gnomon_engine::Database;
 use gnomon_sql::{
     Notice, Result,
     session::{CopySource, ResultColumn, Session, SessionOptions, Sink, SqlDatabase},
@@ -86,7 +88,7 @@ fn fixtures() -> PathBuf {
 
 /// A session of a database with the schema of the fixtures, and the identifiers of its relations by name.
 fn session() -> (Session, BTreeMap<String, String>) {
-    let engine = Database::in_memory(Options::default()).expect("a database in memory");
+    let engine = Database::in_memory(support::options()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut session =
         db.session(SessionOptions { process_id: 1, ..SessionOptions::default() }).expect("a session");

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
-use gnomon_engine::{Database, Options};
+use gnomon_engine::{Database, Options, Recovery};
 use gnomon_sql::{
     Notice, Result, SqlState,
     session::{CopySource, ResultColumn, Session, Sink, SqlDatabase},
@@ -91,9 +91,20 @@ impl Sink for Collect {
     }
 }
 
+/// The recovery method that the environment variable `GNOMON_RECOVERY` names, for databases of tests that choose none.
+pub fn recovery() -> Option<Recovery> {
+    let name = std::env::var("GNOMON_RECOVERY").ok()?;
+    Some(Recovery::from_name(&name).expect("the variable names a method"))
+}
+
+/// Options of a database with that method.
+pub fn options() -> Options {
+    Options { recovery: recovery(), ..Options::default() }
+}
+
 /// A database in memory.
 pub fn database() -> SqlDatabase {
-    SqlDatabase::open(Database::in_memory(Options::default()).unwrap()).unwrap()
+    SqlDatabase::open(Database::in_memory(options()).unwrap()).unwrap()
 }
 
 /// Runs a statement.
