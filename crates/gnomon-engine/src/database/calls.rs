@@ -35,10 +35,11 @@ impl Database {
     /// returns its answer when that is durable, or as [`Options::commits`](crate::Options::commits) says.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure), the procedure's own, and those of a transaction; a deadlock runs it again. Where
-    /// procedures run [serially](crate::Execution::Serial), [`Error::Busy`](crate::Error::Busy) if too many calls wait. In a member of a cluster
-    /// [`Error::Apart`](crate::Error::Apart) if it has not run; while the log is away a call that may be in it waits, until [`Error::Unresolved`](crate::Error::Unresolved)
-    /// if the member stops.
+    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure), the procedure's own, and those of a transaction; a
+    /// deadlock runs it again. Where procedures run [serially](crate::Execution::Serial),
+    /// [`Error::Busy`](crate::Error::Busy) if too many calls wait. In a member of a cluster
+    /// [`Error::Apart`](crate::Error::Apart) if it has not run; while the log is away a call that may be in it waits,
+    /// until [`Error::Unresolved`](crate::Error::Unresolved) if the member stops.
     pub fn call(&self, procedure: &str, params: &[u8]) -> Result<Vec<u8>> {
         let parts = self.parts();
         let registered = parts.procedures.get(procedure, params)?;
@@ -67,8 +68,9 @@ impl Database {
     /// must not block.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure), [`Error::BadOption`](crate::Error::BadOption) of parameters that are too long, [`Error::Busy`](crate::Error::Busy),
-    /// [`Error::Closed`](crate::Error::Closed); `done` is not called then. It gets all others.
+    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure), [`Error::BadOption`](crate::Error::BadOption) of
+    /// parameters that are too long, [`Error::Busy`](crate::Error::Busy), [`Error::Closed`](crate::Error::Closed);
+    /// `done` is not called then. It gets all others.
     pub fn call_then(
         &self,
         procedure: &str,
@@ -101,7 +103,8 @@ impl Transaction {
     /// cheaper. The log has a checksum of the keys that it has written by now.
     ///
     /// # Errors
-    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure); [`Error::BadOption`](crate::Error::BadOption) if the transaction is not SERIALIZABLE.
+    /// [`Error::NoSuchProcedure`](crate::Error::NoSuchProcedure); [`Error::BadOption`](crate::Error::BadOption) if the
+    /// transaction is not SERIALIZABLE.
     pub fn log_as_call(&mut self, procedure: &str, params: &[u8], run_time: Duration) -> Result<()> {
         let database = Database(self.handle().clone());
         database.parts().procedures.log_as_call(self, procedure, params, run_time)

@@ -1,7 +1,7 @@
 //! An open database: it wires the rooms beneath it together, and is what embedders hold.
 //!
-//! [`Database`] is a handle; its parts are made when it is opened ([`open`]). Transactions know the state that they share and
-//! ask the rest of it by [`Host`], which [`Parts`] is.
+//! [`Database`] is a handle; its parts are made when it is opened ([`open`]). Transactions know the state that they
+//! share and ask the rest of it by [`Host`], which [`Parts`] is.
 
 mod background;
 mod backup;
@@ -32,7 +32,7 @@ use crate::{
     lock::LockInfo,
     procedure::{Executors, Procedures},
     recovery::Commits,
-    store::shadow::Activity,
+    store::Activity,
     sync::{Arc, Mutex},
     txn::{Handle, Host, Shared, Transaction, TxnOptions},
 };

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+#[cfg(test)]
+use crate::tests::recovery as recovery_of_tests;
 use crate::{
     Error, Result,
     env::{Clock, Rng, processors},
@@ -56,8 +58,8 @@ pub struct Options {
     pub fill_max: f64,
     /// True if the cleaner works: it moves pages, so that there is free space in long runs and the file stays short.
     pub cleaner: bool,
-    /// How a new database recovers; none takes a log of what commits write on one disk, and shadow paging on several and
-    /// in memory. Of a database that exists another one is refused.
+    /// How a new database recovers; none takes a log of what commits write on one disk, and shadow paging on several
+    /// and in memory. Of a database that exists another one is refused.
     pub recovery: Option<Recovery>,
     /// The logs of a new database that recovers by some.
     pub logs: LogShape,
@@ -128,6 +130,12 @@ impl Default for Options {
     }
 }
 
+/// Returns no method: this is no test.
+#[cfg(not(test))]
+fn recovery_of_tests() -> Option<Recovery> {
+    None
+}
+
 impl Options {
     /// Checks the options that do not depend on the database.
     ///
@@ -180,14 +188,9 @@ impl Options {
         }
     }
 
-    /// Returns the method that is asked for, for a new database. Tests take the one that the environment variable
-    /// `GNOMON_RECOVERY` names, where they ask for none, so that they can be run under each.
+    /// Returns the method that is asked for, for a new database. Tests that ask for none can be run under each.
     pub(super) fn recovery_of_new(&self) -> Option<Recovery> {
-        #[cfg(test)]
-        if let (None, Ok(name)) = (self.recovery, std::env::var("GNOMON_RECOVERY")) {
-            return Some(Recovery::from_name(&name).expect("the variable names a method"));
-        }
-        self.recovery
+        self.recovery.or_else(recovery_of_tests)
     }
 
     /// Returns the number of threads that replay a log.

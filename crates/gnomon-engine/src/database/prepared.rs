@@ -23,7 +23,8 @@ impl Database {
     /// Takes a prepared transaction, to look at it and to end it. No other caller can have it meanwhile.
     ///
     /// # Errors
-    /// [`Error::NoSuchGid`](crate::Error::NoSuchGid); [`Error::GidBusy`](crate::Error::GidBusy) if another caller has it.
+    /// [`Error::NoSuchGid`](crate::Error::NoSuchGid); [`Error::GidBusy`](crate::Error::GidBusy) if another caller has
+    /// it.
     pub fn claim_prepared(&self, gid: &str) -> Result<PreparedTransaction> {
         claim_prepared(&self.0, gid)
     }

@@ -5,7 +5,7 @@ use crate::{
     lock::LockWaits,
     page::PageSize,
     recovery::Recovery,
-    store::{Store, shadow::Activity},
+    store::{Activity, Store},
 };
 
 /// How much of a database is in use.
@@ -23,7 +23,8 @@ pub struct Stats {
     pub batches: u64,
     /// The newest durable commit.
     pub durable_csn: Csn,
-    /// The size of the smallest page ([`Options::page_bytes_min`](crate::Options::page_bytes_min)), and of the physical pages that are counted below.
+    /// The size of the smallest page ([`Options::page_bytes_min`](crate::Options::page_bytes_min)), and of the physical
+    /// pages that are counted below.
     pub page_size_min: PageSize,
     /// The length of all files in physical pages.
     pub file_pages: u64,

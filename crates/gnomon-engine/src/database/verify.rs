@@ -10,10 +10,7 @@ use crate::{
     lock::LockWaits,
     page::PageSize,
     recovery::{Access, VerifiedPages, verify_pages, verify_unopened},
-    store::{
-        PageRead, Store,
-        shadow::{FILE, Finding, Severity},
-    },
+    store::{FILE, Finding, PageRead, Severity, Store},
     txn::check_entry,
 };
 

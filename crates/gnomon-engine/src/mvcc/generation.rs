@@ -13,10 +13,7 @@ use crate::{
     Csn, PageId, Result,
     failpoint::Failpoint,
     page::Page,
-    store::{
-        PageRead, Store,
-        shadow::{PinnedRoot, PrivatePages},
-    },
+    store::{PageRead, PinnedRoot, PrivatePages, Store},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},

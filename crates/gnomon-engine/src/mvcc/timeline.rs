@@ -1,7 +1,7 @@
 //! The timeline: which commits are applied, and which snapshots are in use, and so which versions are needed.
 //!
-//! Every CSN up to the watermark is applied. A version is handed to the timeline by the commit that made it, and forgotten
-//! when no snapshot in use, nor one that can still be taken, lies between it and the key's version before.
+//! Every CSN up to the watermark is applied. A version is handed to the timeline by the commit that made it, and
+//! forgotten when no snapshot in use, nor one that can still be taken, lies between it and the key's version before.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Operations bound to their arguments, as a write set has them: applied when the transaction has its place in the order
-//! of commits.
+//! Operations bound to their arguments, as a write set has them: applied when the transaction has its place in the
+//! order of commits.
 
 use std::borrow::Cow;
 

@@ -1,10 +1,10 @@
-//! Procedures: transactions that a program registers by name, and that the log of commits can keep as a call of that name
-//! with parameters. (N. Malviya, "Recovery algorithms for in-memory OLTP databases", MIT 2012, section 3.1 and chapter 6:
-//! command logging under two-phase locking.)
+//! Procedures: transactions that a program registers by name, and that the log of commits can keep as a call of that
+//! name with parameters. (N. Malviya, "Recovery algorithms for in-memory OLTP databases", MIT 2012, section 3.1 and
+//! chapter 6: command logging under two-phase locking.)
 //!
-//! Promises: a call is a transaction under SERIALIZABLE, so it behaves as if calls ran one after another in the order of
-//! their commits, and run so once more, in that order, they do the same. A deadlock runs it again. What it answers, an
-//! error too, is told when all that it saw is durable.
+//! Promises: a call is a transaction under SERIALIZABLE, so it behaves as if calls ran one after another in the order
+//! of their commits, and run so once more, in that order, they do the same. A deadlock runs it again. What it answers,
+//! an error too, is told when all that it saw is durable.
 //!
 //! How:
 //!
@@ -14,13 +14,14 @@
 //! - *Checked.* The log keeps a checksum over what a call has written, in its order ([`Call`] counts), so a replay that
 //!   does something else is found, and refused.
 //! - *Run everywhere.* In a member of a cluster a call is ordered among the commits of all members, and each runs it in
-//!   its place, when all before it is applied and nothing beside it: so it never conflicts ([`Database::run_replicated`](crate::Database::run_replicated)).
+//!   its place, when all before it is applied and nothing beside it: so it never conflicts
+//!   ([`Database::run_replicated`](crate::Database::run_replicated)).
 //! - *Known by their code.* The directory of trees has the number of each procedure and a hash of the text that it was
 //!   registered with. Opening with another text writes a checkpoint, after which no call of the old one is in the log;
 //!   where calls of the old one are to be replayed, opening is refused.
 //!
-//! Not here: the calls of a cluster's order (`ordered`), which calls are logged as such (the
-//! recovery method decides), and replay (`recovery`).
+//! Not here: the calls of a cluster's order (`ordered`), which calls are logged as such (the recovery method decides),
+//! and replay (`recovery`).
 
 mod call;
 mod declared;
@@ -215,8 +216,8 @@ pub struct ProcedureStats {
 }
 
 impl KnownProcedure {
-    /// Runs it in a transaction, which the log may keep as this call. Where the log keeps what is cheaper, it is measured
-    /// now and then.
+    /// Runs it in a transaction, which the log may keep as this call. Where the log keeps what is cheaper, it is
+    /// measured now and then.
     fn run(&self, txn: &mut Transaction, clock: &dyn Clock, params: &[u8]) -> Result<Vec<u8>> {
         let Body::Run(code) = &self.procedure.body else {
             return Err(Error::NoSuchProcedure((*self.procedure.name).into()));

@@ -7,8 +7,8 @@
 //!
 //! How:
 //!
-//! - A tree is placed ([`Placement`](crate::Placement)): in a partition, or in all. An executor is a thread with a queue; it has the
-//!   partitions whose numbers are its own modulo the number of executors.
+//! - A tree is placed ([`Placement`](crate::Placement)): in a partition, or in all. An executor is a thread with a
+//!   queue; it has the partitions whose numbers are its own modulo the number of executors.
 //! - An executor holds one lock for all of its partitions while it runs what is queued, a [`BATCH`] at a time. Its
 //!   transactions take no others, and leave no versions: no transaction reads its trees at a snapshot.
 //! - Calls that are routed to the partitions of several executors have a queue and a thread of their own, which holds

@@ -1,9 +1,9 @@
 //! Recovery methods: how a database comes back to its last durable commit, and so how a commit changes it.
 //!
-//! [`Method`] is the seam between transactions and what recovers them. Above it, a transaction has locks, a snapshot and a
-//! write set, and does not know which method its database has. Below it, a method decides when the write set reaches
-//! the trees, what is logged, when a commit is durable, and what a crash leaves to be done. Whatever differs between
-//! methods stands in the folder of a method here, or in its store; where the level of transactions has to act
+//! [`Method`] is the seam between transactions and what recovers them. Above it, a transaction has locks, a snapshot
+//! and a write set, and does not know which method its database has. Below it, a method decides when the write set
+//! reaches the trees, what is logged, when a commit is durable, and what a crash leaves to be done. Whatever differs
+//! between methods stands in the folder of a method here, or in its store; where the level of transactions has to act
 //! differently, it asks a question of its own ([`Properties`]), not which method it is.
 //!
 //! | folder | method | updates | a commit is durable by |
@@ -15,8 +15,8 @@
 //! # Adding a method
 //!
 //! A folder with a type that implements [`Method`], a variant of [`Recovery`] with its name, and a line in
-//! [`open`](open::open), which finds the store on the disks or makes it. What only some methods can do (backups, copies on
-//! several disks) has a default here that refuses it.
+//! [`open`](open::open), which finds the store on the disks or makes it. What only some methods can do (backups, copies
+//! on several disks) has a default here that refuses it.
 //!
 //! # Order of a commit
 //!
@@ -76,8 +76,8 @@ pub(crate) trait Method: Any + Send + Sync {
     /// Brings the trees to the state of the last durable commit: replays, or undoes. No other transaction is there.
     fn recover(&self, keyspace: &Keyspace, recovering: Recovering<'_>) -> Result<()>;
 
-    /// Stores procedures in the directory before any of them is called, if a log may have calls of them, and sees to it that
-    /// the log has no calls of what they were before.
+    /// Stores procedures in the directory before any of them is called, if a log may have calls of them, and sees to it
+    /// that the log has no calls of what they were before.
     fn store_procedures(&self, _keyspace: &Keyspace, _procedures: &[StoredProcedure]) -> Result<()> {
         Ok(())
     }

@@ -215,8 +215,8 @@ pub(crate) fn open(
     Ok(Opened { store: Store::Shadow(store), method })
 }
 
-/// Verifies the pages of a database before it is opened, as far as its method allows that: those of a page WAL are whole
-/// only after its recovery.
+/// Verifies the pages of a database before it is opened, as far as its method allows that: those of a page WAL are
+/// whole only after its recovery.
 pub(crate) fn verify_unopened(
     disks: &[&dyn Disk],
     pool_bytes: usize,

@@ -3,8 +3,8 @@
 //!
 //! Promises: in a database that has a [`Replicator`], no transaction changes anything by itself. What it has written,
 //! what that rests on and, if that matters, what it has read is handed over when it commits; the changes come back, in
-//! their place among those of all members, by [`Database::apply_replicated`](crate::Database::apply_replicated), and are the same everywhere. A
-//! transaction runs as ever until then: its locks and its reads are those of this database.
+//! their place among those of all members, by [`Database::apply_replicated`](crate::Database::apply_replicated), and
+//! are the same everywhere. A transaction runs as ever until then: its locks and its reads are those of this database.
 //!
 //! How: the transaction notes, of each key that a transaction locks, the newest commit before it looks at the key.
 //! Changes are applied without locks, since running transactions may hold locks for long. A transaction that rests on
@@ -50,7 +50,8 @@ pub struct Called {
     pub procedure: String,
     /// The keys that it writes, as in [`CommitRequest::touched`].
     pub touched: Vec<Touch>,
-    /// Its changes for [`Database::apply_replicated`](crate::Database::apply_replicated), which is not called if the answer is an error.
+    /// Its changes for [`Database::apply_replicated`](crate::Database::apply_replicated), which is not called if the
+    /// answer is an error.
     pub changes: Vec<u8>,
     /// Its answer, at all members.
     pub answer: Result<Vec<u8>>,

@@ -10,6 +10,8 @@ pub mod shadow;
 
 pub use any::{Store, StoreStats};
 pub use durable::{Durability, GroupCommit};
+pub(crate) use shadow::PinnedRoot;
+pub use shadow::{Activity, DiskInfo, FILE, Finding, PrivatePages, Repair, ScrubReport, Severity};
 
 use std::ops::{Deref, DerefMut};
 

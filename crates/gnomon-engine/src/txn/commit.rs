@@ -1,5 +1,5 @@
-//! Commit: a transaction is ordered and applied, and its locks are released. A [`Ticket`] stands for what remains, to become
-//! durable.
+//! Commit: a transaction is ordered and applied, and its locks are released. A [`Ticket`] stands for what remains, to
+//! become durable.
 
 use super::{core::Core, large, ordering, ticket::Ticket};
 use crate::{Result, recovery::Commit};

@@ -16,10 +16,10 @@
 //! 3. *Durability.* The commit waits, or its ticket is asked, until the store has made the CSN durable. A transaction
 //!    that saw the changes has a larger CSN or waits for this one, so a crash undoes no acknowledged commit.
 //!
-//! *What reads see.* Trees hold the newest applied value of each key. Under READ COMMITTED a statement has a
-//! snapshot: the watermark, up to which every CSN is applied. Where a key has changed since, the version store
-//! ([`mvcc`](crate::mvcc)) has the value from before. A reader looks at the tree first and at the version store after. An
-//! application does it the other way round, so the reader never sees a change that its snapshot does not hold. Under
+//! *What reads see.* Trees hold the newest applied value of each key. Under READ COMMITTED a statement has a snapshot:
+//! the watermark, up to which every CSN is applied. Where a key has changed since, the version store
+//! ([`mvcc`](crate::mvcc)) has the value from before. A reader looks at the tree first and at the version store after.
+//! An application does it the other way round, so the reader never sees a change that its snapshot does not hold. Under
 //! SERIALIZABLE and behind a lock, a reader takes the newest value: the transaction that changed it has applied it
 //! before it released the lock (invariant 1).
 //!
@@ -44,8 +44,8 @@
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
 //! ([`mvcc`](crate::mvcc)).
 //!
-//! *Recovery* ([`recovery`](crate::recovery)). How a commit reaches the trees, and when it is durable, is the matter of the
-//! database's recovery method. A transaction hands over its write set, and does not know which method that is.
+//! *Recovery* ([`recovery`](crate::recovery)). How a commit reaches the trees, and when it is durable, is the matter of
+//! the database's recovery method. A transaction hands over its write set, and does not know which method that is.
 //!
 //! *Where others order commits* ([`replicator`]), as in a member of a cluster, a transaction hands over what it has
 //! written and what that rests on ([`observed`]), and its changes come back in their place
@@ -56,10 +56,10 @@
 //!
 //! # Rooms
 //!
-//! [`Core`](core::Core) is what every feature needs: locks, snapshot, write set, what was seen. A feature is a module of
-//! functions on the core; [`Transaction`] is the face of all of them. Each builds on those before it: `core`, `trees`, `read`,
-//! `shared_keys`, `large`, `row_lock`, then `get`, `write`, `apply`, `cursor`, `savepoint`, `ordering`, then `commit` and
-//! `two_phase`.
+//! [`Core`](core::Core) is what every feature needs: locks, snapshot, write set, what was seen. A feature is a module
+//! of functions on the core; [`Transaction`] is the face of all of them. Each builds on those before it: `core`,
+//! `trees`, `read`, `shared_keys`, `large`, `row_lock`, then `get`, `write`, `apply`, `cursor`, `savepoint`,
+//! `ordering`, then `commit` and `two_phase`.
 
 mod ahead;
 mod apply;

@@ -1,5 +1,5 @@
-//! The dependencies of a transaction, where others order commits: keys, trees and ranges that it has looked at, with the
-//! newest commit that it counts on.
+//! The dependencies of a transaction, where others order commits: keys, trees and ranges that it has looked at, with
+//! the newest commit that it counts on.
 //!
 //! Of each key that the transaction locks, the newest commit before it looks at the key is noted. A transaction that
 //! rests on something that has changed is refused at its turn in the order, by the versions that it names.

@@ -11,8 +11,9 @@ pub enum Isolation {
     #[default]
     ReadCommitted,
     /// The transaction sees what was committed when its first statement began, and nothing later. It does not write
-    /// what others have changed since ([`Error::Serialization`](crate::Error::Serialization): the first committer wins), but two transactions may
-    /// each write what the other has read (write skew). Called REPEATABLE READ by PostgreSQL.
+    /// what others have changed since ([`Error::Serialization`](crate::Error::Serialization): the first committer
+    /// wins), but two transactions may each write what the other has read (write skew). Called REPEATABLE READ by
+    /// PostgreSQL.
     Snapshot,
     /// As if transactions ran one after another, in the order of their commits (two-phase, next-key locks).
     Serializable,
@@ -32,7 +33,8 @@ pub struct TxnOptions {
     pub lock_timeout: Option<Duration>,
     /// Time that it waits for a lock before it looks for a deadlock; zero is at once.
     pub deadlock_after: Duration,
-    /// True if its operations ([`Transaction::apply`](crate::Transaction::apply)) lock keys exclusively, for comparison.
+    /// True if its operations ([`Transaction::apply`](crate::Transaction::apply)) lock keys exclusively, for
+    /// comparison.
     pub exclusive_operations: bool,
     /// In a member of a cluster ([`Replicator`](crate::replication::Replicator)), under SNAPSHOT: of what it reads, its
     /// snapshot may have missed so many of the commits that were ordered before it began; with none, any number.

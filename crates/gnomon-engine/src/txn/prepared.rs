@@ -52,7 +52,8 @@ impl Drop for Prepared {
 pub(crate) enum Slot {
     /// It is being prepared, and is not listed yet.
     Preparing,
-    /// It is prepared, with its description. Its state is none while a [`PreparedTransaction`](crate::PreparedTransaction) has it.
+    /// It is prepared, with its description. Its state is none while a
+    /// [`PreparedTransaction`](crate::PreparedTransaction) has it.
     Waiting(PreparedInfo, Option<Box<Prepared>>),
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Csn, TreeId, access::Tree, store::shadow::PrivatePages};
+use crate::{Csn, TreeId, access::Tree, store::PrivatePages};
 
 /// The trees that a transaction changes on pages of its own, and these pages.
 pub(crate) struct Large {

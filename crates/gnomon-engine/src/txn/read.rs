@@ -61,8 +61,8 @@ pub(super) fn tree_snapshot(core: &mut Core, used: &Used) -> Result<Csn> {
     }
 }
 
-/// Under SNAPSHOT, fails if another transaction has committed a change of the key since, unless the snapshot can be a newer
-/// one. Behind the key's lock.
+/// Under SNAPSHOT, fails if another transaction has committed a change of the key since, unless the snapshot can be a
+/// newer one. Behind the key's lock.
 pub(super) fn check_first_committer(core: &mut Core, used: &Used, key: &[u8]) -> Result<()> {
     if core.options.isolation != Isolation::Snapshot || core.is_placed(used) {
         return Ok(());

@@ -21,17 +21,19 @@ pub trait Replicator: Send + Sync {
     /// something, and for those that were told of by [`Replicator::begin`] or [`Replicator::note`].
     ///
     /// # Errors
-    /// [`Error::Serialization`](crate::Error::Serialization) if it cannot commit in its place, and [`Error::Apart`](crate::Error::Apart) if it has not come to one:
-    /// then nothing of it is there. [`Error::Unresolved`](crate::Error::Unresolved) if this member cannot tell what became of it, because it
-    /// has stopped, or because the wait was interrupted.
+    /// [`Error::Serialization`](crate::Error::Serialization) if it cannot commit in its place, and
+    /// [`Error::Apart`](crate::Error::Apart) if it has not come to one: then nothing of it is there.
+    /// [`Error::Unresolved`](crate::Error::Unresolved) if this member cannot tell what became of it, because it has
+    /// stopped, or because the wait was interrupted.
     fn commit(&self, request: CommitRequest, interrupt: Option<&Interrupt>) -> Result<Csn>;
 
-    /// Orders a call of a procedure, which each member runs in its place there ([`Database::run_replicated`](crate::Database::run_replicated)).
-    /// Returns that place here with the call's answer, which may be its own error.
+    /// Orders a call of a procedure, which each member runs in its place there
+    /// ([`Database::run_replicated`](crate::Database::run_replicated)). Returns that place here with the call's answer,
+    /// which may be its own error.
     ///
     /// # Errors
-    /// [`Error::Serialization`](crate::Error::Serialization) and [`Error::Apart`](crate::Error::Apart) if it has not run, [`Error::Unresolved`](crate::Error::Unresolved) if this member cannot
-    /// tell.
+    /// [`Error::Serialization`](crate::Error::Serialization) and [`Error::Apart`](crate::Error::Apart) if it has not
+    /// run, [`Error::Unresolved`](crate::Error::Unresolved) if this member cannot tell.
     fn call(&self, call: Vec<u8>) -> Result<(Csn, Result<Vec<u8>>)>;
 
     /// Tells that a transaction ends without a commit that was told of by [`Replicator::begin`] or
@@ -41,7 +43,8 @@ pub trait Replicator: Send + Sync {
     /// Waits until this member has all that was ordered up to so long ago, and returns the newest commit of that.
     ///
     /// # Errors
-    /// [`Error::Apart`](crate::Error::Apart) if it does not get it, and [`Error::Interrupted`](crate::Error::Interrupted).
+    /// [`Error::Apart`](crate::Error::Apart) if it does not get it, and
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
     fn freshen(&self, age_max: Duration, interrupt: Option<&Interrupt>) -> Result<Csn>;
 }
 

@@ -21,7 +21,8 @@ use crate::{
     write_set::Write,
 };
 
-/// A lock that [`Transaction::lock_key`](crate::Transaction::lock_key) took of a key, beside what was held of it before.
+/// A lock that [`Transaction::lock_key`](crate::Transaction::lock_key) took of a key, beside what was held of it
+/// before.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyLock {
     /// The mark of the locks before.

@@ -1,4 +1,5 @@
-//! Keys whose lock a transaction shares with others that apply operations to them, and what it takes to see their values.
+//! Keys whose lock a transaction shares with others that apply operations to them, and what it takes to see their
+//! values.
 //!
 //! To read a key that the transaction has applied operations to converts its lock to an exclusive one. Two transactions
 //! that do so are in a deadlock; one of them steps back and lets the other go first: it has seen nothing of the key but

@@ -2,7 +2,8 @@
 
 use crate::lock::{Mode, key_mode, tree_mode};
 
-/// The strength of a lock on one key, the weakest first. All but [`RowLock::Update`] conflict as PostgreSQL's row locks.
+/// The strength of a lock on one key, the weakest first. All but [`RowLock::Update`] conflict as PostgreSQL's row
+/// locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowLock {
     /// The key stays there until this transaction ends, whatever its value becomes (FOR KEY SHARE).
@@ -11,7 +12,8 @@ pub enum RowLock {
     Share,
     /// As share, and at most one holder, which means to change it (no conversion deadlock).
     Update,
-    /// No other transaction changes it or reads it under a lock, but for locks that want the key to stay (FOR NO KEY UPDATE).
+    /// No other transaction changes it or reads it under a lock, but for locks that want the key to stay (FOR NO KEY
+    /// UPDATE).
     NoKeyUpdate,
     /// No other transaction reads it under a lock (FOR UPDATE); but others look whether it is there.
     Exclusive,

@@ -236,8 +236,8 @@ impl Transaction {
     /// # Errors
     /// [`Error::NoSuchOperation`]; [`Error::Operation`] if the value or the arguments do not suit it. Under
     /// [`Isolation::Snapshot`], [`Error::Serialization`] if others have changed the key since otherwise than by
-    /// operations, or so that a condition cannot hold which does in the snapshot, and the snapshot cannot be a newer one.
-    /// And those of [`Transaction::put`].
+    /// operations, or so that a condition cannot hold which does in the snapshot, and the snapshot cannot be a newer
+    /// one. And those of [`Transaction::put`].
     pub fn apply(&mut self, tree: TreeId, key: &[u8], call: &Call) -> Result<Applied> {
         apply::apply(&mut self.core, tree, key, call)
     }
@@ -289,8 +289,8 @@ impl Transaction {
         row_lock::lock_key(&mut self.core, tree, key, lock)
     }
 
-    /// As [`Transaction::lock_key`], of a key that the statement is to see: one that is absent there, and that others are
-    /// about to insert, is absent at once. Not under SERIALIZABLE.
+    /// As [`Transaction::lock_key`], of a key that the statement is to see: one that is absent there, and that others
+    /// are about to insert, is absent at once. Not under SERIALIZABLE.
     pub fn lock_seen_key(
         &mut self,
         tree: TreeId,
@@ -300,9 +300,9 @@ impl Transaction {
         row_lock::lock_seen_key(&mut self.core, tree, key, lock)
     }
 
-    /// Takes the lock on a key back to what it was before [`Transaction::lock_key`]: nothing that it told need stay as it is.
-    /// Under SERIALIZABLE it stays, since what was seen is to stay so. What the transaction's own operations on the key
-    /// were shared by stays exclusive.
+    /// Takes the lock on a key back to what it was before [`Transaction::lock_key`]: nothing that it told need stay as
+    /// it is. Under SERIALIZABLE it stays, since what was seen is to stay so. What the transaction's own operations on
+    /// the key were shared by stays exclusive.
     pub fn give_back(&mut self, tree: TreeId, key: &[u8], lock: KeyLock) {
         row_lock::give_back(&mut self.core, tree, key, lock)
     }
@@ -314,8 +314,8 @@ impl Transaction {
         row_lock::look_up(&mut self.core, tree, key)
     }
 
-    /// Locks a name of the caller's until the transaction ends, or goes back to a savepoint from before: a number that is
-    /// no tree's, in the modes of trees. A prepared transaction keeps it until the database is closed.
+    /// Locks a name of the caller's until the transaction ends, or goes back to a savepoint from before: a number that
+    /// is no tree's, in the modes of trees. A prepared transaction keeps it until the database is closed.
     ///
     /// # Errors
     /// Those of locks.
@@ -369,16 +369,18 @@ impl Transaction {
         self.core.by_value = true;
     }
 
-    /// Runs the first phase of a two-phase commit: makes all checks of a commit, reserves the space for it, and
-    /// returns when the transaction and all that it read are durable. From then on it belongs to no session. It ends
-    /// by [`Database::commit_prepared`](crate::Database::commit_prepared) or [`Database::rollback_prepared`](crate::Database::rollback_prepared) with the same `gid`, in this run or in a
+    /// Runs the first phase of a two-phase commit: makes all checks of a commit, reserves the space for it, and returns
+    /// when the transaction and all that it read are durable. From then on it belongs to no session. It ends by
+    /// [`Database::commit_prepared`](crate::Database::commit_prepared) or
+    /// [`Database::rollback_prepared`](crate::Database::rollback_prepared) with the same `gid`, in this run or in a
     /// later one, and its locks are held until then. `note` is kept with it for its owner. Returns the commit that
     /// stored it.
     ///
     /// # Errors
     /// [`Error::GidInUse`], [`Error::GidTooLong`], [`Error::TooManyPrepared`]; [`Error::CannotPrepare`] if it has made
     /// or dropped trees, or is [too large](crate::Options::escalate_bytes); [`Error::BadOption`] if the note is longer
-    /// than [`NOTE_BYTES_MAX`](crate::NOTE_BYTES_MAX); and those of [`Transaction::commit`]. The transaction is rolled back then.
+    /// than [`NOTE_BYTES_MAX`](crate::NOTE_BYTES_MAX); and those of [`Transaction::commit`]. The transaction is rolled
+    /// back then.
     pub fn prepare(self, gid: &str, note: &[u8]) -> Result<Csn> {
         two_phase::prepare(self.core, gid, note)
     }

@@ -7,7 +7,7 @@ use super::{super::disks::set::Disks, join};
 use crate::{
     Error, Result,
     recovery::Due,
-    store::shadow::Repair,
+    store::Repair,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicBool, Ordering},

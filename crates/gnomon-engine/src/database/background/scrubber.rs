@@ -8,7 +8,7 @@ use crate::{
     Result,
     env::Clock,
     recovery::Copies,
-    store::shadow::{Finding, ScrubReport},
+    store::{Finding, ScrubReport},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{AtomicU64, Ordering},

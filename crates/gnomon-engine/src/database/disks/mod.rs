@@ -11,7 +11,7 @@ use super::{Database, background::ScrubProgress};
 use crate::{
     Error, Result,
     recovery::Copies,
-    store::shadow::{DiskInfo, ScrubReport},
+    store::{DiskInfo, ScrubReport},
 };
 
 const COPIES: &str = "copies of its pages on other disks";

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, disk::DiskSet, recovery::Copies, store::shadow::DiskInfo, sync::Mutex};
+use crate::{Result, disk::DiskSet, recovery::Copies, store::DiskInfo, sync::Mutex};
 
 /// The disks of an open database.
 pub(crate) struct Disks {

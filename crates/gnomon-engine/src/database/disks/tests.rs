@@ -445,7 +445,8 @@ fn nothing_is_given_up_that_is_nowhere_else() {
     assert_eq!(contents(&db, tree).unwrap(), right);
 }
 
-/// Damages of each page its even sectors on one disk and its odd ones on the other: no copy is whole, and every sector is.
+/// Damages of each page its even sectors on one disk and its odd ones on the other: no copy is whole, and every sector
+/// is.
 fn damage_in_turn(disks: &[MemDisk; 2]) {
     const SECTOR: u64 = 512;
     for (parity, disk) in (0..).zip(disks) {

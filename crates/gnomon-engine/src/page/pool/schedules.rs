@@ -187,7 +187,7 @@ fn shuttle_a_tiny_pool_keeps_every_change_in_one_frame_a_page() {
 #[test]
 fn shuttle_a_load_that_fails_leaves_the_page_to_others() {
     check_random("failed loads", SEEDS, || {
-        let world = Arc::new(World::new(1, false));
+        let world = Arc::new(World::new(1, None));
         let threads: Vec<_> = (0..3)
             .map(|own: u64| {
                 let world = world.clone();

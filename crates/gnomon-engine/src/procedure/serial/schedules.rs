@@ -1,6 +1,6 @@
-//! Serial execution under seeded schedules: calls in one partition, calls in both, and clients' transactions beside them.
-//! Each partition has a balance, and a number of changes that is written before it and after it; the sum of the balances
-//! stays.
+//! Serial execution under seeded schedules: calls in one partition, calls in both, and clients' transactions beside
+//! them. Each partition has a balance, and a number of changes that is written before it and after it; the sum of the
+//! balances stays.
 
 use crate::*;
 use crate::{

@@ -1,8 +1,8 @@
 //! The file that opening a log begins with, in two copies that are written in turn.
 //!
 //! Layout (little-endian, one sector): magic (8 bytes), format version (4), epoch (4), number of the copy (8), the
-//! database's identity (8), bytes of a segment (8), where the part of the log begins that is needed (8), the last commit
-//! before that (8), how far the log reached at least (8; both are zero in files of older programs); the checksum
+//! database's identity (8), bytes of a segment (8), where the part of the log begins that is needed (8), the last
+//! commit before that (8), how far the log reached at least (8; both are zero in files of older programs); the checksum
 //! (crc32c) of all that in the last 4 bytes.
 
 use crate::{

@@ -7,17 +7,17 @@
 //!
 //! *Writes*: for each tree until the record ends its number (varint) and flags (1: it is made, 2 it is dropped, 4 keys
 //! follow). If it is made, the code of the size of its nodes (1) and that of whose it is (varint). If keys follow, how
-//! many (varint); for each, in their order, one number (varint) which is four times the length of the key and 0 if it is
-//! deleted, 1 if a value is put, 2 if operations are applied; the key; then the value behind its length (varint), or the
-//! longest value that the operations can make (varint), how many there are (varint), and of each its number in
+//! many (varint); for each, in their order, one number (varint) which is four times the length of the key and 0 if it
+//! is deleted, 1 if a value is put, 2 if operations are applied; the key; then the value behind its length (varint), or
+//! the longest value that the operations can make (varint), how many there are (varint), and of each its number in
 //! [`op::NUMBERED`], from 1 on (1), or 0 and the names of its family and of itself (1 byte for the length, text), then
 //! the arguments behind their length (varint).
 //!
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
 //! [`entry`](crate::txn) describes. *Its end*: its identifier, how many parts it was stored in (varint).
 //!
-//! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters. A 5 says
-//! that it has used nothing but what it declares.
+//! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters. A 5
+//! says that it has used nothing but what it declares.
 //!
 //! The block of the log that a record is in has a checksum.
 

@@ -1,13 +1,14 @@
 //! Room for records: files that the log will need are there before a commit takes its CSN, since nothing may fail for
 //! want of them behind it.
 //!
-//! Invariant: the log's end and all that is promised, but for what is spent already, are within the files that there are.
+//! Invariant: the log's end and all that is promised, but for what is spent already, are within the files that there
+//! are.
 //!
 //! Most commits look at their thread's share only, which has room for some dozens of them. A number that each of them
 //! changed would travel between processors twice a commit.
 //!
-//! What it does not do: on a disk that is nearly full, what shares try to get may keep a record waiting for a checkpoint
-//! that would fit without them.
+//! What it does not do: on a disk that is nearly full, what shares try to get may keep a record waiting for a
+//! checkpoint that would fit without them.
 
 use crate::{
     Error, Result,

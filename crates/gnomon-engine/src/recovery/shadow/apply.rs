@@ -16,8 +16,8 @@ use crate::{
     write_set::{TreeWrites, Write, WriteSet, Written},
 };
 
-/// Begins the page transaction of a commit, and notes in `writes` where its keys are. `is_logged`: a log has the commit,
-/// and pages follow later.
+/// Begins the page transaction of a commit, and notes in `writes` where its keys are. `is_logged`: a log has the
+/// commit, and pages follow later.
 pub(super) fn begin<'a>(
     keyspace: &Keyspace,
     store: &'a ShadowStore,

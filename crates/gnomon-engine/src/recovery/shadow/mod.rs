@@ -1,9 +1,9 @@
-//! Shadow paging: deferred updates on pages that go to free space, and become the database's by a new superblock (Shadows,
-//! 1995). Nothing is undone.
+//! Shadow paging: deferred updates on pages that go to free space, and become the database's by a new superblock
+//! (Shadows, 1995). Nothing is undone.
 //!
-//! A commit reserves space for its pages and reads the leaves that it changes, enters the store's gate, takes its CSN, and
-//! applies its write set under latches ([`apply`]). It is durable when a commit batch has it; or, where a [`Journal`] keeps
-//! a record of each commit, when that does, and commit batches are checkpoints.
+//! A commit reserves space for its pages and reads the leaves that it changes, enters the store's gate, takes its CSN,
+//! and applies its write set under latches ([`apply`]). It is durable when a commit batch has it; or, where a
+//! [`Journal`] keeps a record of each commit, when that does, and commit batches are checkpoints.
 
 mod apply;
 mod copies;

@@ -109,7 +109,7 @@ fn operate(
 impl World {
     fn new(strategy: Strategy, logs: LogShape, planted: Option<Failpoint>) -> Arc<World> {
         let disk = SimDisk::new(1);
-        let (mut store, _) = open(&disk, strategy, logs);
+        let (store, _) = open(&disk, strategy, logs);
         let locks = lock_manager();
         let txn = TxnId(store.new_id());
         let subtxn = store.begin_subtxn(txn).unwrap();

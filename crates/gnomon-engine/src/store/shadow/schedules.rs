@@ -281,7 +281,7 @@ fn aged_world(race: Option<Failpoint>) -> Arc<World> {
         young.store.flush().unwrap();
     }
     young.store.close().unwrap();
-    let mut store = ShadowStore::open(&young.disk, None, POOL_BYTES, false).unwrap();
+    let store = ShadowStore::open(&young.disk, None, POOL_BYTES, false).unwrap();
     store.failpoints.turn_on(race);
     store.failpoints.turn_on([Failpoint::FreeScribbled]);
     let moves = Mutex::new(young.moves.lock().clone());

@@ -1,13 +1,14 @@
 //! Two-phase commit: transactions that are prepared to commit, and wait for the call that ends them.
 //!
-//! Promises: when [`Transaction::prepare`](crate::Transaction::prepare) returns, the transaction is durable as it is, with all that it read; nothing
-//! but a full disk can keep it from committing, and that only for as long as the disk is full. It ends by
-//! [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`] only, in this run or in a later one. Until then
-//! others meet it as a running transaction: its locks, with their ranges, and its pending keys hold.
+//! Promises: when [`Transaction::prepare`](crate::Transaction::prepare) returns, the transaction is durable as it is,
+//! with all that it read; nothing but a full disk can keep it from committing, and that only for as long as the disk is
+//! full. It ends by [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`] only, in this run or in a
+//! later one. Until then others meet it as a running transaction: its locks, with their ranges, and its pending keys
+//! hold.
 //!
 //! How:
 //!
-//! - *PREPARE* reserves the space for the end, which no other transaction gets , then stores the
+//! - *PREPARE* reserves the space for the end, which no other transaction gets, then stores the
 //!   entry ([`entry`]) in the directory of trees, as a commit with a CSN of its own. So it is durable only with all
 //!   commits before, those that it read among them.
 //! - *COMMIT PREPARED* is one commit that applies the write set and removes the entry; *ROLLBACK PREPARED* is one that
@@ -206,8 +207,8 @@ impl PreparedTransaction {
     /// Commits it, and returns when that is durable.
     ///
     /// # Errors
-    /// Those of [`Transaction::commit`](crate::Transaction::commit). It stays prepared after [`Error::DiskFull`], and whenever the database has to
-    /// be opened again and the commit did not become durable.
+    /// Those of [`Transaction::commit`](crate::Transaction::commit). It stays prepared after [`Error::DiskFull`], and
+    /// whenever the database has to be opened again and the commit did not become durable.
     pub fn commit(self) -> Result<Csn> {
         self.end(true)?.wait()
     }
