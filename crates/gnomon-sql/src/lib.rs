@@ -5,16 +5,22 @@
 //! - [`types`]: the values, their text and binary forms, comparison, arithmetic, casts, keys and rows as bytes;
 //! - [`functions`]: functions, operators and aggregates by name and argument types;
 //! - [`catalog`]: tables, indexes and sequences as stored in the engine; `pg_catalog` as virtual tables;
-//! - [`query`]: binds expressions and queries, plans them, executes plans;
+//! - `executor`: plans and their expressions, rows pulled through them;
+//! - `planner`: plans of bound queries: access paths, order of joins;
+//! - `binder`: syntax trees to typed expressions and bound queries, by PostgreSQL's rules;
+//! - [`query`]: the three behind one door: a query from its syntax tree to its rows;
 //! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
 //!
-//! Imports run downward: session, query, catalog, functions, types. Beside them, [`memory`]
+//! Imports run downward: session, query, binder, planner, executor, catalog, functions, types. Beside them, [`memory`]
 //! counts what sessions take, and [`split`] cuts scripts into statements.
 
+mod binder;
 pub mod catalog;
 mod error;
+mod executor;
 pub mod functions;
 pub mod memory;
+mod planner;
 pub mod query;
 pub mod session;
 pub mod split;

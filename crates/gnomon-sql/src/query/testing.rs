@@ -9,13 +9,12 @@ use sqlparser::{
     parser::Parser,
 };
 
-use super::{
-    Binder, CatalogView, ExecContext, Planned, Relation, Scope, TargetScan, VirtualColumn, VirtualTable,
-    plan_query,
-};
+use super::{Planned, plan_query};
 use crate::{
     Result, SqlError, SqlState,
+    binder::{Binder, CatalogView, Relation, Scope},
     catalog::model::{Column, Index, Oid, Table, View},
+    executor::{ExecContext, TargetScan, VirtualColumn, VirtualTable},
     types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, keys, parse_type_name, rows, text},
 };
 

@@ -2,12 +2,10 @@
 
 use gnomon_engine::TxnOptions;
 
-use super::{
-    ExecContext,
-    testing::{TestDatabase, TestIndex},
-};
+use super::testing::{TestDatabase, TestIndex};
 use crate::{
     SqlState,
+    executor::ExecContext,
     types::{ColumnType, Context, Datum, FixedEnvironment, Type, keys, rows},
 };
 

@@ -8,7 +8,7 @@
 //! How: [`relation`] gives a [`VirtualTable`] for a name; when it is scanned, the rows come through the
 //! [`Environment`](crate::types::Environment) from [`rows`], which reads the transaction's [`Catalog`] and what else a
 //! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values. `reference` holds what
-//! PostgreSQL defines itself. This folder stands above `query`, whose traits it implements, and below `session`.
+//! PostgreSQL defines itself. This folder stands above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
 //! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown as they were written, not as
@@ -30,6 +30,7 @@ mod tests;
 use std::{net::SocketAddr, sync::Arc};
 
 use gnomon_engine::{TreeId, lock::LockInfo};
+use reference::SystemRelation;
 
 use super::{
     Catalog,
@@ -37,12 +38,12 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    query::{ExecContext, VirtualColumn, VirtualTable},
+    executor::{ExecContext, VirtualColumn, VirtualTable},
     types::{ColumnType, Datum, Row, Type},
 };
+
 pub use functions::call;
 pub use names::{object_by_name, object_name, quote};
-use reference::SystemRelation;
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";

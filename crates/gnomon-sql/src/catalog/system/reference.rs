@@ -8,8 +8,8 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use crate::{
     catalog::model::Oid,
+    executor::VirtualColumn,
     functions,
-    query::VirtualColumn,
     types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, text},
 };
 

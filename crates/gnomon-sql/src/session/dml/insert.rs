@@ -563,10 +563,6 @@ fn bind_conflict(
 /// The existing row by the table's name, then the proposed one as `excluded`, which must be named.
 fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
     let mut scope = Scope::of_table(table, alias);
-    scope.relations.push(crate::query::bind::ScopeRelation::of_table(
-        table,
-        Some("excluded"),
-        table.columns.len(),
-    ));
+    scope.relations.push(crate::query::ScopeRelation::of_table(table, Some("excluded"), table.columns.len()));
     scope
 }

@@ -1,0 +1,195 @@
+//! Aggregates and GROUPING: which query level they belong to.
+//!
+//! An aggregate belongs to the innermost level whose columns its arguments and its FILTER name, however deep within
+//! subqueries it stands; one that names no column belongs to the level where it stands. So it is bound where it stands
+//! first, to see which levels it names. If all of them lie further out, it is bound again at the place of the subquery
+//! in the level that it belongs to, whose rules hold for it, and the subquery takes its value from there.
+
+use sqlparser::ast::{self, FunctionArg};
+
+use super::{
+    Binder, Clause, Place,
+    query::{plain_argument, sort_key},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    executor::{
+        Expr,
+        expr::ExprKind,
+        plan::{AggregateCall, SortKey},
+    },
+    functions::{AggregateRef, is_aggregate, resolve_aggregate},
+    types::{ColumnType, Type},
+};
+
+/// The parts of an aggregate call, as the statement has them.
+pub(super) struct Syntax<'q> {
+    pub name: &'q str,
+    pub args: &'q [FunctionArg],
+    /// True if the argument is `*`.
+    pub star: bool,
+    pub distinct: bool,
+    pub order: &'q [ast::OrderByExpr],
+    pub filter: Option<&'q ast::Expr>,
+}
+
+fn refused(message: impl Into<String>) -> SqlError {
+    SqlError::new(SqlState::GROUPING_ERROR, message)
+}
+
+impl Place<'_> {
+    /// The place, here or around, whose scope is not deeper than `depth`.
+    fn at_depth(self, depth: usize) -> Self {
+        let mut place = self;
+        while place.scope.depth() > depth {
+            match place.scope.around() {
+                Some(around) => place = around,
+                None => break,
+            }
+        }
+        place
+    }
+
+    /// Refuses what may not be called here.
+    fn check_aggregate(self, what: &str) -> Result<()> {
+        if self.clause == Clause::Filter || self.calls.is_none() && !self.in_aggregate {
+            return Err(refused(format!("{what} are not allowed in {}", self.clause.name())));
+        }
+        match self.in_aggregate {
+            true => Err(refused("aggregate function calls cannot be nested")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Binder<'_> {
+    /// An aggregate by its name: its descriptor, converted arguments, and the type of its value.
+    pub(super) fn aggregate(
+        &mut self,
+        name: &str,
+        args: Vec<Expr>,
+        star: bool,
+        distinct: bool,
+    ) -> Result<(AggregateRef, Vec<Expr>, Type)> {
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+        if args.is_empty() && !star {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("{name}(*) must be used to call a parameterless aggregate function"),
+            ));
+        }
+        if !is_aggregate(name) {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("OVER specified, but {name} is not a window function nor an aggregate function"),
+            ));
+        }
+        let function = resolve_aggregate(name, &types, distinct)?;
+        let args = self.arguments(args, function.arguments())?;
+        let ty = function.returns();
+        Ok((function, args, ty))
+    }
+
+    /// Binds a call of an aggregate; the expression that stands for its value.
+    pub(super) fn aggregate_call(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<Expr> {
+        self.at_own_level(place, &mut |binder, place| {
+            let bound = binder.aggregate_parts(call, place)?;
+            Ok(move |place: Place<'_>| {
+                place.check_aggregate("aggregate functions")?;
+                let ty = bound.ty;
+                let number = add_call(bound, place)?;
+                Ok(Expr { kind: ExprKind::Aggregate(number), ty })
+            })
+        })
+    }
+
+    /// GROUPING(...), of expressions of GROUP BY.
+    pub(super) fn grouping_call(&mut self, args: &[FunctionArg], place: Place<'_>) -> Result<Expr> {
+        if args.len() > 31 {
+            return Err(SqlError::new(SqlState("54023"), "GROUPING must have fewer than 32 arguments"));
+        }
+        self.at_own_level(place, &mut |binder, place| {
+            let inside = Place { in_aggregate: true, ..place };
+            let args = args.iter().map(|arg| {
+                let bound = binder.bind(plain_argument(arg)?, inside)?;
+                binder.known(bound)
+            });
+            let args = args.collect::<Result<Vec<_>>>()?;
+            Ok(move |place: Place<'_>| {
+                place.check_aggregate("grouping operations")?;
+                if let Some(calls) = place.calls {
+                    calls.borrow_mut().has_grouping = true;
+                }
+                Ok(Expr::new(ExprKind::Grouping(args), Type::Int4))
+            })
+        })
+    }
+
+    /// Binds by `bind` what belongs to the innermost level that it names, and adds it there.
+    fn at_own_level<F: FnOnce(Place<'_>) -> Result<Expr>>(
+        &mut self,
+        place: Place<'_>,
+        bind: &mut dyn FnMut(&mut Self, Place<'_>) -> Result<F>,
+    ) -> Result<Expr> {
+        let marks = place.scope.mark();
+        let around = place.scope.take_named();
+        let add = bind(self, place)?;
+        let home = place.scope.innermost_named().map_or(place, |depth| place.at_depth(depth));
+        place.scope.add_named(&around);
+        let depth = home.scope.depth();
+        let value = if depth == place.scope.depth() {
+            add(place)?
+        } else {
+            place.scope.forget_since(&marks);
+            self.at_own_level(home, bind)?
+        };
+        home.scope.set_named();
+        Ok(place.scope.lift(depth, value, &mut self.numbers))
+    }
+
+    fn aggregate_parts(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<AggregateCall> {
+        let inside = Place { in_aggregate: true, ..place };
+        let args = if call.star { Vec::new() } else { self.call_arguments(call.args, inside)? };
+        let filter = match call.filter {
+            Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
+            None => None,
+        };
+        let (function, args, ty) = self.aggregate(call.name, args, call.star, call.distinct)?;
+        let mut order_by: Vec<SortKey> = Vec::with_capacity(call.order.len());
+        for item in call.order {
+            let expr = self.bind(&item.expr, inside)?;
+            let expr = self.known(expr)?;
+            if call.distinct && !args.iter().any(|arg| arg.same(&expr)) {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
+                ));
+            }
+            order_by.push(sort_key(expr, &item.options)?);
+        }
+        let ty: ColumnType = ty.into();
+        Ok(AggregateCall { function, args, distinct: call.distinct, order_by, filter, ty })
+    }
+}
+
+/// Adds a call to its level, unless the level has the same; its number there.
+fn add_call(call: AggregateCall, place: Place<'_>) -> Result<usize> {
+    let Some(calls) = place.calls else {
+        return Err(refused(format!("aggregate functions are not allowed in {}", place.clause.name())));
+    };
+    let calls = &mut calls.borrow_mut().aggregates;
+    let alike = calls.iter().position(|other| {
+        other.function == call.function
+            && other.distinct == call.distinct
+            && other.args.len() == call.args.len()
+            && other.args.iter().zip(&call.args).all(|(a, b)| a.same(b))
+            && other.order_by.is_empty()
+            && call.order_by.is_empty()
+            && other.filter.is_none()
+            && call.filter.is_none()
+    });
+    Ok(alike.unwrap_or_else(|| {
+        calls.push(call);
+        calls.len() - 1
+    }))
+}

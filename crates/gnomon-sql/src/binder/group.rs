@@ -1,0 +1,376 @@
+//! Grouping: expressions over FROM's columns become expressions over keys and aggregates.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use sqlparser::ast::{self, GroupByExpr};
+
+use super::{
+    Binder, Clause, Place, Scope, SelectItem,
+    expr::unnested,
+    name_of,
+    query::{ordinal, plain_argument},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    executor::{Expr, expr::ExprKind},
+    planner::{BoundSelect, Grouping},
+    types::Datum,
+};
+
+/// The name of the call that stands for DISTINCT as the first item of GROUP BY; no function has it.
+pub(crate) const GROUP_BY_DISTINCT: &str = "group by distinct";
+
+/// The most grouping sets of a query.
+const SETS_MAX: usize = 4096;
+
+/// GROUP BY, before it is applied to what stands above it.
+#[derive(Debug, Default)]
+pub(super) struct GroupBy {
+    /// The keys, in terms of FROM's columns.
+    keys: Vec<Expr>,
+    /// For each key the column of the select list that it is, if any.
+    outputs: Vec<Option<usize>>,
+    /// The grouping sets, unless there is one of all keys.
+    sets: Option<Vec<Vec<usize>>>,
+}
+
+/// The surroundings in which the items of GROUP BY are bound.
+struct GroupCx<'c> {
+    items: &'c mut [SelectItem],
+    scope: &'c Scope<'c>,
+    grouping: GroupBy,
+}
+
+impl Binder<'_> {
+    /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
+    pub(super) fn bind_group_by(
+        &mut self,
+        group_by: &GroupByExpr,
+        items: &mut [SelectItem],
+        scope: &Scope<'_>,
+    ) -> Result<Option<GroupBy>> {
+        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("this form of GROUP BY"));
+        }
+        let (distinct, exprs) = match &exprs[..] {
+            [ast::Expr::Function(function), rest @ ..] if is_distinct(function) => (true, rest),
+            exprs => (false, exprs),
+        };
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let mut cx = GroupCx { items, scope, grouping: GroupBy::default() };
+        // Each item contributes alternatives; the grouping sets are their product.
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        for expr in exprs {
+            let alternatives = self.alternatives(expr, &mut cx)?;
+            check_sets(sets.len().saturating_mul(alternatives.len()))?;
+            sets = sets
+                .iter()
+                .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
+                .collect();
+        }
+        if distinct {
+            let mut known = BTreeSet::new();
+            sets.retain(|set| known.insert(set.iter().copied().collect::<BTreeSet<usize>>()));
+        }
+        let mut grouping = cx.grouping;
+        let plain = exprs.iter().all(|expr| !is_grouping_set(expr));
+        grouping.sets = (!plain || grouping.keys.is_empty()).then_some(sets);
+        Ok(Some(grouping))
+    }
+
+    /// The grouping sets that an item of GROUP BY or of GROUPING SETS stands for.
+    fn alternatives(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        match expr {
+            ast::Expr::GroupingSets(lists) => {
+                let mut sets = Vec::new();
+                for list in lists {
+                    match &list[..] {
+                        [only] => sets.extend(self.alternatives(only, cx)?),
+                        list => sets.push(self.group_keys(list, cx)?),
+                    }
+                    check_sets(sets.len())?;
+                }
+                Ok(sets)
+            }
+            ast::Expr::Rollup(lists) => {
+                let lists = self.key_lists(lists, cx)?;
+                Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect())
+            }
+            ast::Expr::Cube(lists) => {
+                let lists = self.key_lists(lists, cx)?;
+                cube(&lists)
+            }
+            ast::Expr::Function(function) => match nested_set(function) {
+                Some((name, args)) => {
+                    let lists = args
+                        .iter()
+                        .map(|arg| match unnested(arg) {
+                            ast::Expr::Tuple(list) => self.group_keys(list, cx),
+                            expr => self.group_keys(std::slice::from_ref(expr), cx),
+                        })
+                        .collect::<Result<Vec<_>>>()?;
+                    match name {
+                        "cube" => cube(&lists),
+                        _ => Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()),
+                    }
+                }
+                None => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
+            },
+            ast::Expr::Tuple(list) => Ok(vec![self.group_keys(list, cx)?]),
+            expr => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
+        }
+    }
+
+    fn key_lists(&mut self, lists: &[Vec<ast::Expr>], cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        lists.iter().map(|list| self.group_keys(list, cx)).collect()
+    }
+
+    /// Adds keys of GROUP BY; returns their positions among all keys.
+    fn group_keys(&mut self, exprs: &[ast::Expr], cx: &mut GroupCx<'_>) -> Result<Vec<usize>> {
+        let mut positions = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            if let ast::Expr::Tuple(list) = expr {
+                positions.extend(self.group_keys(list, cx)?);
+                continue;
+            }
+            let (output, bound) = self.group_key(expr, cx)?;
+            if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
+                return Err(SqlError::new(
+                    SqlState::GROUPING_ERROR,
+                    "aggregate functions are not allowed in GROUP BY",
+                ));
+            }
+            if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
+                return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
+            }
+            let GroupBy { keys, outputs, .. } = &mut cx.grouping;
+            // Keys that are different columns of the select list stay apart, be they the same expression.
+            let known = match output {
+                Some(_) => outputs.iter().position(|other| *other == output),
+                None => keys.iter().position(|key| key.alike(&bound)),
+            };
+            positions.push(known.unwrap_or_else(|| {
+                keys.push(bound);
+                outputs.push(output);
+                keys.len() - 1
+            }));
+        }
+        Ok(positions)
+    }
+
+    /// A key, and the column of the select list that it is, if any.
+    fn group_key(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<(Option<usize>, Expr)> {
+        let items = &mut *cx.items;
+        let output = match ordinal(expr, items.len(), "GROUP BY")? {
+            Some(position) => Some(position),
+            // A column of the input goes before one of the output.
+            None => match unnested(expr) {
+                ast::Expr::Identifier(ident) if cx.scope.column(ident, &mut self.numbers)?.is_none() => {
+                    let name = name_of(ident);
+                    let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
+                    let first = named.next();
+                    if let Some((_, item)) = first
+                        && named.any(|(_, other)| !other.expr.alike(&item.expr))
+                    {
+                        return Err(SqlError::new(
+                            SqlState::AMBIGUOUS_COLUMN,
+                            format!("GROUP BY \"{name}\" is ambiguous"),
+                        ));
+                    }
+                    let position = first.map(|(position, _)| position);
+                    if let (Some(expansions), Some(position)) = (&mut self.expansions, position) {
+                        expansions.output(expr, position);
+                    }
+                    position
+                }
+                _ => None,
+            },
+        };
+        if let Some(position) = output {
+            return Ok((output, self.settled(&mut items[position])?));
+        }
+        let bound = self.bind(expr, Place::new(cx.scope, Clause::GroupBy))?;
+        match items.iter().position(|item| item.expr.alike(&bound)) {
+            Some(position) => Ok((Some(position), self.settled(&mut items[position])?)),
+            None => Ok((None, self.known(bound)?)),
+        }
+    }
+
+    /// Rewrites what stands above the grouping in terms of its keys and aggregates.
+    pub(super) fn apply_grouping(
+        &mut self,
+        select: &mut BoundSelect,
+        mut grouping: GroupBy,
+        scope: &Scope<'_>,
+    ) -> Result<()> {
+        add_dependent_columns(&mut grouping, scope);
+        let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
+        let GroupBy { keys, outputs, sets } = grouping;
+        let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
+        for (position, column) in select.columns.iter_mut().enumerate() {
+            match outputs.iter().position(|output| *output == Some(position)) {
+                Some(key) => *column = grouped.key(key),
+                None => grouped.rewrite(column, false)?,
+            }
+        }
+        let mut rewrite = |expr: &mut Expr| grouped.rewrite(expr, false);
+        select.having.iter_mut().try_for_each(&mut rewrite)?;
+        let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+        for order in select.order.iter_mut().chain(keys_of_distinct) {
+            match order.output {
+                Some(position) => order.key.expr = select.columns[position].clone(),
+                None => rewrite(&mut order.key.expr)?,
+            }
+        }
+        for call in &mut select.windows {
+            call.args.iter_mut().try_for_each(&mut rewrite)?;
+            call.filter.iter_mut().try_for_each(&mut rewrite)?;
+            call.partition_by.iter_mut().try_for_each(&mut rewrite)?;
+            call.order_by.iter_mut().try_for_each(|key| rewrite(&mut key.expr))?;
+        }
+        let masks = grouped.masks;
+        select.grouping = Some(Grouping { keys, sets, masks });
+        Ok(())
+    }
+}
+
+fn check_sets(count: usize) -> Result<()> {
+    match count > SETS_MAX {
+        true => Err(SqlError::new(
+            SqlState::STATEMENT_TOO_COMPLEX,
+            format!("too many grouping sets present (maximum {SETS_MAX})"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// All choices of the lists, larger ones first.
+fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
+    if lists.len() > 12 {
+        return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, "CUBE is limited to 12 elements"));
+    }
+    let chosen = |mask: usize| (0..lists.len()).filter(move |bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
+    let sets = (0..1_usize << lists.len()).rev();
+    Ok(sets.map(|mask| chosen(mask).flat_map(|bit| lists[bit].iter().copied()).collect()).collect())
+}
+
+/// True if the call stands for DISTINCT.
+fn is_distinct(function: &ast::Function) -> bool {
+    matches!(&function.name.0[..], [ast::ObjectNamePart::Identifier(name)] if name.value == GROUP_BY_DISTINCT)
+}
+
+fn is_grouping_set(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_))
+}
+
+/// ROLLUP or CUBE within GROUPING SETS, where the parser takes them for calls.
+fn nested_set(function: &ast::Function) -> Option<(&'static str, Vec<&ast::Expr>)> {
+    let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
+    let name = ["rollup", "cube"].into_iter().find(|known| name.value.eq_ignore_ascii_case(known))?;
+    let ast::FunctionArguments::List(list) = &function.args else { return None };
+    let args = list.args.iter().map(|arg| plain_argument(arg).ok()).collect::<Option<_>>()?;
+    Some((name, args))
+}
+
+/// Where the whole primary key of a table is among the keys, its other columns depend on it: they join the keys, which
+/// makes no more groups.
+fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
+    if grouping.sets.is_some() {
+        return;
+    }
+    for relation in &scope.relations {
+        let Some(primary_key) = relation.stored.as_ref().and_then(|table| table.primary_key.as_ref()) else {
+            continue;
+        };
+        let is_key = |column: &Expr| grouping.keys.iter().any(|key| key.same(column));
+        let grouped = primary_key.columns.iter().all(|position| {
+            let column =
+                relation.columns.iter().find(|c| usize::from(c.attribute.unsigned_abs()) == position + 1);
+            column.is_some_and(|column| is_key(&column.expr))
+        });
+        if grouped {
+            let more: Vec<Expr> =
+                relation.columns.iter().map(|column| column.expr.clone()).filter(|c| !is_key(c)).collect();
+            grouping.outputs.extend(more.iter().map(|_| None));
+            grouping.keys.extend(more);
+        }
+    }
+}
+
+/// The parts of a grouped row: keys, then aggregates by their names for EXPLAIN, then calls of GROUPING.
+struct Grouped<'g> {
+    keys: &'g [Expr],
+    aggregates: Vec<Arc<str>>,
+    masks: Vec<Vec<usize>>,
+}
+
+impl Grouped<'_> {
+    /// The key at this position.
+    fn key(&self, position: usize) -> Expr {
+        let key = &self.keys[position];
+        let label = match &key.kind {
+            ExprKind::Column { label, .. } => label.clone(),
+            _ => "?column?".into(),
+        };
+        Expr { kind: ExprKind::Column { index: position, label }, ty: key.ty }
+    }
+
+    /// The number of a call of GROUPING among those of the level.
+    fn mask(&mut self, args: &[Expr]) -> Result<usize> {
+        let asked = args.iter().map(|arg| self.keys.iter().position(|key| key.alike(arg)));
+        let asked = asked.collect::<Option<Vec<usize>>>().ok_or_else(|| {
+            SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "arguments to GROUPING must be grouping expressions of the associated query level",
+            )
+        })?;
+        Ok(self.masks.iter().position(|mask| *mask == asked).unwrap_or_else(|| {
+            self.masks.push(asked);
+            self.masks.len() - 1
+        }))
+    }
+
+    fn rewrite(&mut self, expr: &mut Expr, in_subquery: bool) -> Result<()> {
+        let keys = self.keys;
+        if let ExprKind::Aggregate(number) = expr.kind {
+            let label = self.aggregates.get(number).cloned().unwrap_or_else(|| "?column?".into());
+            expr.kind = ExprKind::Column { index: keys.len() + number, label };
+            return Ok(());
+        }
+        if let ExprKind::Grouping(args) = &expr.kind {
+            let index = keys.len() + self.aggregates.len() + self.mask(args)?;
+            expr.kind = ExprKind::Column { index, label: "grouping".into() };
+            return Ok(());
+        }
+        if !matches!(expr.kind, ExprKind::Const(Datum::Null))
+            && let Some(position) = keys.iter().position(|key| key.alike(expr))
+        {
+            *expr = self.key(position);
+            return Ok(());
+        }
+        if let ExprKind::Column { label, .. } = &expr.kind {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                match in_subquery {
+                    true => format!("subquery uses ungrouped column \"{label}\" from outer query"),
+                    false => format!(
+                        "column \"{label}\" must appear in the GROUP BY clause or be used in an aggregate function"
+                    ),
+                },
+            ));
+        }
+        let in_subquery = in_subquery || matches!(expr.kind, ExprKind::Subquery(_));
+        let mut result = Ok(());
+        expr.children_mut(&mut |child| {
+            if result.is_ok() {
+                result = self.rewrite(child, in_subquery);
+            }
+        });
+        result
+    }
+}

@@ -1,0 +1,390 @@
+//! Names: which relations and columns an expression can refer to, at its own query level and at those around it.
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
+
+use sqlparser::ast::Ident;
+
+use super::{Place, name_of};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Oid, Table},
+    executor::{Expr, expr::ExprKind},
+    planner::Numbers,
+};
+
+/// A column that can be named.
+#[derive(Clone, Debug)]
+pub struct ScopeColumn {
+    /// Its name.
+    pub name: String,
+    /// Its value: a column, or of a full join with USING the first of two that is not NULL.
+    pub expr: Expr,
+    /// The table that it comes from, or 0.
+    pub table: Oid,
+    /// Its number in that table, from 1, or 0.
+    pub attribute: i16,
+}
+
+/// A relation that can be named.
+#[derive(Clone, Debug)]
+pub struct ScopeRelation {
+    /// Its schema, if it goes by its own name.
+    pub schema: Option<String>,
+    /// The name that it goes by.
+    pub name: String,
+    /// Its own name, if it goes by an alias.
+    pub aliased: Option<String>,
+    /// Its columns.
+    pub columns: Vec<ScopeColumn>,
+    /// The stored table that it is; none if it is something else.
+    pub stored: Option<Arc<Table>>,
+}
+
+/// The names that the expressions of a query level can refer to.
+#[derive(Debug, Default)]
+pub struct Scope<'p> {
+    /// The scope around it.
+    parent: Option<&'p Scope<'p>>,
+    /// The place of the query, if it is the outermost scope of one within an expression or FROM.
+    around: Option<Place<'p>>,
+    /// The number of scopes around it.
+    depth: usize,
+    /// Relations, in the order of FROM.
+    pub relations: Vec<ScopeRelation>,
+    /// Columns that can be named without their relation, in the order of `*`.
+    pub columns: Vec<ScopeColumn>,
+    /// Values of the parent's row that this level uses: slot, and expression in the parent's terms.
+    captures: RefCell<Vec<(usize, Expr)>>,
+    /// True if it uses values of any level around it.
+    correlated: Cell<bool>,
+    /// True if a column or an aggregate of it was named since the aggregate around began.
+    named: Cell<bool>,
+}
+
+/// The column that a name was resolved to: in this level, or in one around it.
+enum Found {
+    Here(ScopeColumn),
+    Outside(ScopeColumn),
+}
+
+impl<'p> Scope<'p> {
+    /// A scope without names.
+    pub fn empty() -> Scope<'static> {
+        Scope::default()
+    }
+
+    /// A scope whose names hide those of `parent`.
+    pub fn within(parent: &'p Scope<'p>) -> Scope<'p> {
+        Scope { parent: Some(parent), depth: parent.depth + 1, ..Scope::default() }
+    }
+
+    /// The outermost scope of a query that stands at `place`.
+    pub(super) fn of_query(place: Place<'p>) -> Scope<'p> {
+        Scope { around: Some(place), ..Scope::within(place.scope) }
+    }
+
+    /// The number of scopes around it.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The place of the query that it belongs to.
+    pub(super) fn around(&self) -> Option<Place<'p>> {
+        self.around.or_else(|| self.parent?.around())
+    }
+
+    /// A value of the row of a scope around it, as a value of its own row.
+    pub(super) fn lift(&self, from: usize, value: Expr, numbers: &mut Numbers) -> Expr {
+        let Some(parent) = self.parent.filter(|_| self.depth > from) else { return value };
+        let value = parent.lift(from, value, numbers);
+        self.correlated.set(true);
+        self.capture(value, numbers)
+    }
+
+    /// Returns how many values it and the scopes around it take from further out, for [`Scope::forget_since`].
+    pub(super) fn mark(&self) -> Vec<(usize, bool)> {
+        let mut marks = self.parent.map_or_else(Vec::new, Scope::mark);
+        marks.push((self.captures.borrow().len(), self.correlated.get()));
+        marks
+    }
+
+    /// Takes back that values were taken from further out since [`Scope::mark`].
+    pub(super) fn forget_since(&self, marks: &[(usize, bool)]) {
+        let Some(((captures, correlated), outer)) = marks.split_last() else { return };
+        self.captures.borrow_mut().truncate(*captures);
+        self.correlated.set(*correlated);
+        if let Some(parent) = self.parent {
+            parent.forget_since(outer);
+        }
+    }
+
+    /// Notes that an aggregate of the level is named.
+    pub(super) fn set_named(&self) {
+        self.named.set(true);
+    }
+
+    /// Begins to note anew which levels, of it and those around it, are named; returns which were so far.
+    pub(super) fn take_named(&self) -> Vec<bool> {
+        let mut named = self.parent.map_or_else(Vec::new, Scope::take_named);
+        named.push(self.named.take());
+        named
+    }
+
+    /// Adds what [`Scope::take_named`] returned.
+    pub(super) fn add_named(&self, named: &[bool]) {
+        let Some((here, outer)) = named.split_last() else { return };
+        self.named.set(self.named.get() || *here);
+        if let Some(parent) = self.parent {
+            parent.add_named(outer);
+        }
+    }
+
+    /// The depth of the innermost level, of it and those around it, that is named.
+    pub(super) fn innermost_named(&self) -> Option<usize> {
+        match self.named.get() {
+            true => Some(self.depth),
+            false => self.parent?.innermost_named(),
+        }
+    }
+
+    /// The scope of one table's row, whose column `i` is column `i` of the row: dropped columns are there but have no
+    /// name.
+    pub fn of_table(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
+        let mut scope = Scope::empty();
+        scope.push(ScopeRelation::of_table(table, alias, 0));
+        scope
+    }
+
+    /// Adds a relation whose columns can be named with and without it.
+    pub fn push(&mut self, relation: ScopeRelation) {
+        self.columns.extend(relation.columns.iter().cloned());
+        self.relations.push(relation);
+    }
+
+    /// Returns the values that this level takes from the one around it, and true if it depends on any level around it.
+    pub(super) fn into_captures(self) -> (Vec<(usize, Expr)>, bool) {
+        (self.captures.into_inner(), self.correlated.get())
+    }
+
+    /// True if it depends on any level around it.
+    pub(super) fn is_correlated(&self) -> bool {
+        self.correlated.get()
+    }
+
+    /// The column `name`, in this level or the next one around it that has it.
+    pub(super) fn column(&self, name: &Ident, numbers: &mut Numbers) -> Result<Option<ScopeColumn>> {
+        let key = name_of(name);
+        let mut matching = self.columns.iter().filter(|column| column.name == key);
+        let found = match (matching.next(), matching.next()) {
+            (Some(column), None) => Some(Found::Here(column.clone())),
+            (Some(_), Some(_)) => {
+                return Err(SqlError::new(
+                    SqlState::AMBIGUOUS_COLUMN,
+                    format!("column reference \"{key}\" is ambiguous"),
+                ));
+            }
+            (None, _) => match self.parent {
+                Some(parent) => parent.column(name, numbers)?.map(Found::Outside),
+                None => None,
+            },
+        };
+        Ok(found.map(|found| self.reach(found, numbers)))
+    }
+
+    /// The column `relation.name`.
+    pub(super) fn qualified(
+        &self,
+        schema: Option<&str>,
+        relation: &str,
+        name: &str,
+        numbers: &mut Numbers,
+    ) -> Result<Option<ScopeColumn>> {
+        let found = match self.relation(schema, relation)? {
+            Some(found) => {
+                let mut matching = found.columns.iter().filter(|column| column.name == name);
+                match (matching.next(), matching.next()) {
+                    (Some(column), None) => Found::Here(column.clone()),
+                    (Some(_), Some(_)) => {
+                        return Err(SqlError::new(
+                            SqlState::AMBIGUOUS_COLUMN,
+                            format!("column reference \"{name}\" is ambiguous"),
+                        ));
+                    }
+                    (None, _) if is_system_column(name) => return Err(unsupported_column(name)),
+                    (None, _) => {
+                        return Err(SqlError::new(
+                            SqlState::UNDEFINED_COLUMN,
+                            format!("column {relation}.{name} does not exist"),
+                        ));
+                    }
+                }
+            }
+            None => match self.parent {
+                Some(parent) => match parent.qualified(schema, relation, name, numbers)? {
+                    Some(column) => Found::Outside(column),
+                    None => return Ok(None),
+                },
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(self.reach(found, numbers)))
+    }
+
+    /// The relation of this name at this level.
+    pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
+        let mut matching = self.relations.iter().filter(|relation| {
+            relation.name == name && (schema.is_none() || relation.schema.as_deref() == schema)
+        });
+        let first = matching.next();
+        if matching.next().is_some() {
+            return Err(SqlError::new(SqlState("42P09"), format!("table reference \"{name}\" is ambiguous")));
+        }
+        Ok(first)
+    }
+
+    /// The name by which an expression of this level means one of the level's columns, and no other.
+    pub(super) fn name_for<'n>(&'n self, column: &'n ScopeColumn) -> Option<Vec<&'n str>> {
+        let is_unique = |columns: &[ScopeColumn], name: &str| {
+            columns.iter().filter(|other| other.name == name).count() == 1
+        };
+        for relation in &self.relations {
+            let Some(own) = relation.columns.iter().find(|other| other.expr.alike(&column.expr)) else {
+                continue;
+            };
+            if !is_unique(&relation.columns, &own.name) {
+                return None;
+            }
+            let namesakes = self.relations.iter().filter(|other| other.name == relation.name).count();
+            let schema = if namesakes > 1 { Some(relation.schema.as_deref()?) } else { None };
+            return Some(schema.into_iter().chain([&*relation.name, &*own.name]).collect());
+        }
+        // Of two columns that USING has made one.
+        is_unique(&self.columns, &column.name).then(|| vec![&*column.name])
+    }
+
+    /// The name with its relation of the column that a name means, in this level or the next one around it that has it.
+    pub(super) fn full_name(&self, name: &str) -> Option<Vec<&str>> {
+        if let Some(column) = self.columns.iter().find(|column| column.name == name) {
+            return self.name_for(column);
+        }
+        let parts = self.parent?.full_name(name)?;
+        let is_hidden = match parts[..] {
+            [.., relation, _] => self.relations.iter().any(|other| other.name == relation),
+            _ => false,
+        };
+        (!is_hidden).then_some(parts)
+    }
+
+    /// The columns of a relation here or around, as values of this level's row.
+    pub(super) fn whole_relation(
+        &self,
+        schema: Option<&str>,
+        name: &str,
+        numbers: &mut Numbers,
+    ) -> Result<Option<Vec<ScopeColumn>>> {
+        if let Some(relation) = self.relation(schema, name)? {
+            self.named.set(true);
+            return Ok(Some(relation.columns.clone()));
+        }
+        let Some(parent) = self.parent else { return Ok(None) };
+        let columns = parent.whole_relation(schema, name, numbers)?;
+        Ok(columns.map(|columns| {
+            columns.into_iter().map(|column| self.reach(Found::Outside(column), numbers)).collect()
+        }))
+    }
+
+    /// The alias under which a relation of this own name can be reached, here or around.
+    fn alias_of(&self, name: &str) -> Option<&str> {
+        self.relations
+            .iter()
+            .find(|relation| relation.aliased.as_deref() == Some(name))
+            .map(|relation| relation.name.as_str())
+            .or_else(|| self.parent.and_then(|parent| parent.alias_of(name)))
+    }
+
+    /// The error for a relation that no level has.
+    pub(super) fn missing_relation(&self, name: &str) -> SqlError {
+        match self.alias_of(name) {
+            Some(alias) => SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("invalid reference to FROM-clause entry for table \"{name}\""),
+            )
+            .hint(format!("Perhaps you meant to reference the table alias \"{alias}\".")),
+            None => SqlError::new(
+                SqlState::UNDEFINED_TABLE,
+                format!("missing FROM-clause entry for table \"{name}\""),
+            ),
+        }
+    }
+
+    /// Makes a slot of a column found around this level. The slot is set when this level's plan is opened.
+    fn reach(&self, found: Found, numbers: &mut Numbers) -> ScopeColumn {
+        let mut column = match found {
+            Found::Here(column) => {
+                self.named.set(true);
+                return column;
+            }
+            Found::Outside(column) => column,
+        };
+        self.correlated.set(true);
+        column.expr = self.capture(column.expr, numbers);
+        column
+    }
+
+    fn capture(&self, expr: Expr, numbers: &mut Numbers) -> Expr {
+        // A slot was set further out and stays set here.
+        if matches!(expr.kind, ExprKind::Slot(_)) {
+            return expr;
+        }
+        let mut captures = self.captures.borrow_mut();
+        let slot = match captures.iter().find(|(_, captured)| captured.same(&expr)) {
+            Some((slot, _)) => *slot,
+            None => {
+                let slot = numbers.next_slot();
+                captures.push((slot, expr.clone()));
+                slot
+            }
+        };
+        Expr { kind: ExprKind::Slot(slot), ty: expr.ty }
+    }
+}
+
+impl ScopeRelation {
+    /// A stored table whose column `i` has number `base + i`.
+    pub fn of_table(table: &Arc<Table>, alias: Option<&str>, base: usize) -> ScopeRelation {
+        let name = alias.unwrap_or(&table.name);
+        let columns = table
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| !column.dropped)
+            .map(|(position, column)| ScopeColumn {
+                name: column.name.clone(),
+                expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
+                table: table.oid,
+                attribute: i16::try_from(position + 1).unwrap_or(0),
+            })
+            .collect();
+        ScopeRelation {
+            schema: alias.is_none().then(|| table.schema.clone()),
+            name: name.to_owned(),
+            aliased: alias.map(|_| table.name.clone()),
+            columns,
+            stored: Some(table.clone()),
+        }
+    }
+}
+
+/// True if PostgreSQL's rows have a system column of this name.
+pub(super) fn is_system_column(name: &str) -> bool {
+    matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
+}
+
+/// The error for such a column, which rows do not have here.
+pub(super) fn unsupported_column(name: &str) -> SqlError {
+    SqlError::unsupported(format!("the system column \"{name}\""))
+        .hint("Tell rows apart by their primary key.")
+}

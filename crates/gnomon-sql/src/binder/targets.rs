@@ -1,0 +1,61 @@
+//! The rows that UPDATE and DELETE change.
+
+use std::sync::Arc;
+
+use gnomon_engine::RowLock;
+use sqlparser::ast::{self, TableWithJoins};
+
+use super::{Binder, Scope, ScopeRelation};
+use crate::{
+    Result,
+    catalog::model::Table,
+    executor::{TargetScan, plan::JoinKind},
+    planner::{BoundTargets, FromItem, FromKind, JoinTree, plan_targets},
+};
+
+impl Binder<'_> {
+    /// Plans which rows of `table` a statement changes: those for which `selection` holds, joined with `from`. The
+    /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
+    pub fn targets(
+        &mut self,
+        table: &Arc<Table>,
+        alias: Option<&str>,
+        from: &[TableWithJoins],
+        selection: Option<&ast::Expr>,
+        lock: RowLock,
+    ) -> Result<(TargetScan, Scope<'static>)> {
+        let outer = Scope::empty();
+        let target = ScopeRelation::of_table(table, alias, 0);
+        let item = FromItem {
+            alias: target.name.clone(),
+            kind: FromKind::Table(table.clone()),
+            base: 0,
+            width: table.columns.len() + 1,
+            params: Vec::new(),
+        };
+        let mut scope = Scope::empty();
+        scope.push(target);
+        let mut tree = JoinTree::Item(Box::new(item));
+        let mut width = table.columns.len() + 1;
+        if !from.is_empty() {
+            let (others, other_scope, next) = self.bind_from_after(from, &outer, &scope, width)?;
+            scope.relations.extend(other_scope.relations);
+            scope.columns.extend(other_scope.columns);
+            width = next;
+            if let Some(others) = others {
+                tree = JoinTree::Join {
+                    kind: JoinKind::Inner,
+                    left: Box::new(tree),
+                    right: Box::new(others),
+                    condition: Vec::new(),
+                };
+            }
+        }
+        let mut conditions = Vec::new();
+        if let Some(selection) = selection {
+            self.condition(selection, &scope, false)?.split_and(&mut conditions);
+        }
+        let targets = BoundTargets { table: table.clone(), from: tree, width, conditions, lock };
+        Ok((plan_targets(targets, &mut self.numbers, self.types.environment)?, scope))
+    }
+}

@@ -1,0 +1,189 @@
+//! The context of an execution: the transaction, parameters, settings, and its own state.
+
+use std::{collections::HashMap, sync::Arc};
+
+use gnomon_engine::{
+    Transaction,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::{CteRows, SubqueryResult, expr::List};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Oid,
+    memory::Held,
+    types::{Context, Datum, Row},
+};
+
+pub(super) use crate::types::limit::row_bytes;
+
+/// The memory that the sorts and hashes of one statement may take together, in bytes, unless
+/// [`ExecContext::memory_bytes_max`] is set otherwise.
+pub const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+/// Memory is taken from the session's account in pieces of so many bytes.
+const HELD_PIECE_BYTES: usize = 256 << 10;
+
+/// Number of rows that a statement has done, seen from elsewhere.
+pub type RowsDone = Arc<AtomicU64>;
+
+/// Number of rows between two looks at the interrupt.
+const ROWS_BETWEEN_CHECKS: u32 = 256;
+
+/// The context in which plans and expressions are evaluated. Make a new one for each statement: it keeps the results of
+/// subqueries that are evaluated once.
+pub struct ExecContext<'a> {
+    /// The transaction; its interrupt is looked at every few hundred rows.
+    pub txn: &'a mut Transaction,
+    /// The values of the statement's parameters, of the types that were bound.
+    pub params: &'a [Datum],
+    /// Settings, times, and the layers above functions.
+    pub types: &'a Context<'a>,
+    /// The memory that sorts and hashes may take together, in bytes.
+    pub memory_bytes_max: usize,
+    /// The part of the session's account that these take, if they have one.
+    pub memory: Option<Held>,
+    /// True if blind updates share locks with each other.
+    pub semantic_locks: bool,
+    /// The counter of rows that are written.
+    pub rows_done: RowsDone,
+    pub(super) state: ExecState,
+}
+
+/// Bytes of memory that sources hold at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Reserved {
+    passing_bytes: usize,
+    long_bytes: usize,
+}
+
+/// State that an execution keeps from row to row.
+#[derive(Default)]
+pub(super) struct ExecState {
+    slots: Vec<Datum>,
+    /// Results of subqueries that depend on no row, by the number that the binder gave them.
+    pub(super) subqueries: HashMap<usize, SubqueryResult>,
+    /// Lists that are the same for all rows, by the number that the binder gave them.
+    pub(super) lists: HashMap<usize, List>,
+    /// Rows of common table expressions, by their number.
+    pub(super) tables: HashMap<usize, CteRows>,
+    /// Rows of computed tables, by their identifiers.
+    pub(super) virtual_rows: HashMap<Oid, Arc<Vec<Row>>>,
+    /// The memory that is taken by sources, for as long as they live.
+    passing_bytes: usize,
+    /// The memory that is taken by what stands here.
+    kept_bytes: usize,
+    /// The memory that long values of rows on their way take.
+    long_bytes: usize,
+    rows_since_check: u32,
+}
+
+impl<'a> ExecContext<'a> {
+    /// A context for one statement.
+    pub fn new(txn: &'a mut Transaction, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
+        let (rows_done, state) = Default::default();
+        ExecContext {
+            txn,
+            params,
+            types,
+            memory_bytes_max: MEMORY_BYTES_MAX,
+            memory: None,
+            semantic_locks: false,
+            rows_done,
+            state,
+        }
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> &Datum {
+        self.state.slots.get(slot).unwrap_or(&Datum::Null)
+    }
+
+    pub(super) fn set_slot(&mut self, slot: usize, value: Datum) {
+        if self.state.slots.len() <= slot {
+            self.state.slots.resize(slot + 1, Datum::Null);
+        }
+        self.state.slots[slot] = value;
+    }
+
+    /// Called for every row: looks at the interrupt now and then.
+    pub(super) fn tick(&mut self) -> Result<()> {
+        self.state.rows_since_check += 1;
+        if self.state.rows_since_check >= ROWS_BETWEEN_CHECKS {
+            self.state.rows_since_check = 0;
+            if let Some(interrupt) = &self.txn.options().interrupt {
+                interrupt.check()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a row is done.
+    pub fn row_done(&self) {
+        self.rows_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes memory for what a source holds; [`ExecContext::release`] gives it back.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.state.passing_bytes += bytes;
+        let taken = self.state.passing_bytes.saturating_add(self.state.kept_bytes);
+        if taken > self.memory_bytes_max {
+            return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of memory").detail(format!(
+                "The statement's sorts and hashes would take more than {} MiB.",
+                self.memory_bytes_max >> 20
+            )));
+        }
+        self.hold()
+    }
+
+    /// Takes memory for a long value of a row on its way; [`ExecContext::release_long`] gives it back. It counts as the
+    /// session's, and not as that of the statement's sorts and hashes.
+    pub(super) fn reserve_long(&mut self, bytes: usize) -> Result<()> {
+        self.state.long_bytes += bytes;
+        self.hold()
+    }
+
+    /// Gives back what [`ExecContext::reserve_long`] took.
+    pub(super) fn release_long(&mut self, bytes: usize) {
+        self.state.long_bytes = self.state.long_bytes.saturating_sub(bytes);
+    }
+
+    /// Takes from the session's account what is reserved.
+    fn hold(&mut self) -> Result<()> {
+        let state = &self.state;
+        let taken = state.passing_bytes.saturating_add(state.kept_bytes).saturating_add(state.long_bytes);
+        match &mut self.memory {
+            Some(held) if taken > held.bytes() => held.set(taken.next_multiple_of(HELD_PIECE_BYTES)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the memory that sources hold.
+    pub(super) fn reserved(&self) -> Reserved {
+        Reserved { passing_bytes: self.state.passing_bytes, long_bytes: self.state.long_bytes }
+    }
+
+    /// Gives back what [`ExecContext::reserve`] took.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.state.passing_bytes = self.state.passing_bytes.saturating_sub(bytes);
+    }
+
+    /// Gives back the memory taken since `before` was taken, by sources that go now.
+    pub(super) fn release_since(&mut self, before: Reserved) {
+        self.state.passing_bytes = self.state.passing_bytes.min(before.passing_bytes);
+        self.state.long_bytes = self.state.long_bytes.min(before.long_bytes);
+    }
+
+    /// Counts the memory taken since `before` was taken as kept: it is for something that stays in the execution's
+    /// state, whichever source asked for it. Returns how much that is, for [`ExecContext::release_kept`].
+    pub(super) fn keep_since(&mut self, before: Reserved) -> usize {
+        let bytes = self.state.passing_bytes.saturating_sub(before.passing_bytes);
+        self.state.passing_bytes -= bytes;
+        self.state.kept_bytes += bytes;
+        bytes
+    }
+
+    /// Gives back what [`ExecContext::keep_since`] counted.
+    pub(super) fn release_kept(&mut self, bytes: usize) {
+        self.state.kept_bytes = self.state.kept_bytes.saturating_sub(bytes);
+    }
+}

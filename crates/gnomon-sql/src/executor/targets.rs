@@ -1,0 +1,257 @@
+//! The rows that UPDATE and DELETE change.
+//!
+//! Rows are found on the statement's snapshot, all of them before the first is returned: a statement does not see
+//! what it changes itself. Each row's key is then locked in the table's tree, which yields the newest committed row;
+//! the conditions are tested again on that (READ COMMITTED as PostgreSQL has it): a row that was deleted or no longer
+//! qualifies is left out, and its lock is given back. A row whose primary key was changed meanwhile counts as deleted.
+//! With the whole primary key given there is nothing to find: the key is locked at once.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnomon_engine::RowLock;
+
+use super::{
+    ExecContext, Expr,
+    context::row_bytes,
+    lock::{Locked, give_back, lock_row},
+    open,
+    plan::{self, KeyAccess, LockWait, Plan},
+    scan::{Ranges, RowReader, key_ranges},
+    spool::{Spool, SpoolReader},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Table,
+    types::{ColumnType, Datum, Row, compare},
+};
+
+/// How the rows of an UPDATE or DELETE are found. Immutable, as a plan is.
+#[derive(Debug)]
+pub struct TargetScan {
+    table: Arc<Table>,
+    types: Vec<ColumnType>,
+    lock: RowLock,
+    find: Find,
+    /// The condition that a row is tested for once it is locked.
+    condition: Option<Expr>,
+    /// True if the condition may give another result on the same row, so that it is tested once.
+    once: bool,
+}
+
+/// The way to the candidates, before they are locked.
+#[derive(Debug)]
+pub enum Find {
+    /// By the whole primary key: the access, and the scan that has it.
+    Key(KeyAccess, Plan),
+    /// By a scan whose rows are the columns that the condition needs, and the row key.
+    Scan(Plan),
+    /// By a join whose rows are those of [`Target::row`].
+    Join(Plan),
+}
+
+/// A row to be changed, locked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its key in the table's tree.
+    pub key: Vec<u8>,
+    /// Its values as they are now, column `i` of the table at `i`; with other tables in UPDATE ... FROM or DELETE ...
+    /// USING, then its key, then their columns.
+    pub row: Row,
+}
+
+impl TargetScan {
+    /// A scan of the rows for which `condition` holds; with `once`, it is not tested again on a row that is as it was
+    /// found.
+    pub fn new(
+        table: Arc<Table>,
+        lock: RowLock,
+        find: Find,
+        condition: Option<Expr>,
+        once: bool,
+    ) -> TargetScan {
+        let types = table.columns.iter().map(|column| column.ty).collect();
+        TargetScan { table, types, lock, find, condition, once }
+    }
+
+    /// Starts looking. Nothing is read before [`Targets::next`].
+    pub fn open(self: &Arc<Self>) -> Targets {
+        Targets { reader: RowReader::new(&self.types), scan: self.clone(), found: None }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Returns the conditions on a row beside those on its key, if the key is all that is needed to find it.
+    pub fn beside_key(&self) -> Option<Vec<Expr>> {
+        let Find::Key(access, _) = &self.find else { return None };
+        let key = &access.index_of(&self.table).columns;
+        let mut conditions = Vec::new();
+        self.condition.clone().into_iter().for_each(|condition| condition.split_and(&mut conditions));
+        let (of_key, beside): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
+            let columns = condition.columns();
+            !columns.is_empty() && columns.iter().all(|column| key.contains(column))
+        });
+        // One each, which the key stands for.
+        (of_key.len() == key.len()).then_some(beside)
+    }
+
+    /// The key of the only row that there may be, where [`TargetScan::beside_key`] is some; none if there is none.
+    pub fn key(&self, ctx: &mut ExecContext<'_>) -> Result<Option<Vec<u8>>> {
+        let Find::Key(access, _) = &self.find else { return Err(misplanned()) };
+        match key_ranges(&self.table, access, ctx)? {
+            Ranges::Points(keys) => Ok(keys.into_iter().next()),
+            Ranges::Ranges(_) => Err(misplanned()),
+        }
+    }
+
+    /// Returns how the rows are found, as EXPLAIN prints it.
+    pub fn explain(&self) -> Vec<String> {
+        match &self.find {
+            Find::Key(_, plan) | Find::Scan(plan) => plan::explain(plan),
+            Find::Join(plan) => plan.inputs().into_iter().flat_map(plan::explain).collect(),
+        }
+    }
+}
+
+/// The rows of an UPDATE or DELETE under way.
+pub struct Targets {
+    scan: Arc<TargetScan>,
+    reader: RowReader,
+    found: Option<Found>,
+}
+
+/// The rows that were found.
+enum Found {
+    Candidates(std::vec::IntoIter<Candidate>),
+    /// Keys only, however many.
+    Keys(Box<SpoolReader>),
+}
+
+/// A row that was found.
+struct Candidate {
+    key: Vec<u8>,
+    /// Of a join: the whole row. Of a scan whose condition is tested once: the columns that were seen.
+    row: Row,
+}
+
+impl Targets {
+    /// The next row, locked, or none at the end.
+    pub fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
+        if self.found.is_none() {
+            self.found = Some(self.find(ctx)?);
+        }
+        loop {
+            let candidate = match &mut self.found {
+                Some(Found::Candidates(candidates)) => candidates.next(),
+                Some(Found::Keys(keys)) => keys.next(ctx.txn)?.map(|key| Candidate { key, row: Row::new() }),
+                None => None,
+            };
+            let Some(candidate) = candidate else { return Ok(None) };
+            ctx.tick()?;
+            if let Some(target) = self.lock(candidate, ctx)? {
+                return Ok(Some(target));
+            }
+        }
+    }
+
+    fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Found> {
+        let plan = match &self.scan.find {
+            Find::Key(access, _) => {
+                return match key_ranges(&self.scan.table, access, ctx)? {
+                    Ranges::Points(keys) => {
+                        let candidates = keys.into_iter().map(|key| Candidate { key, row: Row::new() });
+                        Ok(Found::Candidates(candidates.collect::<Vec<_>>().into_iter()))
+                    }
+                    Ranges::Ranges(_) => Err(misplanned()),
+                };
+            }
+            Find::Scan(plan) | Find::Join(plan) => plan,
+        };
+        let joined = matches!(self.scan.find, Find::Join(_));
+        let mut seen = HashSet::new();
+        let (mut found, mut keys) = (Vec::new(), Spool::default());
+        let mut source = open(plan);
+        while let Some(mut row) = source.next(ctx)? {
+            let key = match joined {
+                false => row.pop(),
+                true => row.get(self.scan.table.columns.len()).cloned(),
+            };
+            let Some(Datum::Bytea(key)) = key else { return Err(misplanned()) };
+            let key = key.into_vec();
+            // Of several partners of a row in a join the first counts.
+            if joined && !seen.insert(key.clone()) {
+                continue;
+            }
+            if !joined && !self.scan.once {
+                keys.push(ctx.txn, key)?;
+                continue;
+            }
+            ctx.reserve(key.len() + 48 + row_bytes(&row))?;
+            found.push(Candidate { key, row });
+        }
+        Ok(match found.is_empty() {
+            true => Found::Keys(Box::new(keys.read(ctx.txn)?)),
+            false => Found::Candidates(found.into_iter()),
+        })
+    }
+
+    /// Locks a row that was found; none if it is none to be changed, and then its lock is given back.
+    fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
+        let scan = self.scan.clone();
+        let Candidate { key, row } = candidate;
+        let Locked::Row(stored, lock) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
+            return Ok(None);
+        };
+        let row = match stored {
+            Some(stored) => self.qualified(row, &stored, ctx)?,
+            None => None,
+        };
+        match row {
+            Some(row) => Ok(Some(Target { key, row })),
+            None => give_back(&scan.table, &key, lock, ctx).map(|()| None),
+        }
+    }
+
+    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found.
+    fn qualified(&mut self, mut found: Row, stored: &[u8], ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let scan = &self.scan;
+        let width = scan.types.len();
+        let wanted: Vec<usize> = (0..width).collect();
+        let now = self.reader.read(&scan.types, &wanted, stored)?;
+        let (row, changed) = match &scan.find {
+            Find::Key(..) => (now, true),
+            Find::Scan(plan) => {
+                // A condition that is tested once is not tested again on a row that is as it was seen.
+                let changed = !scan.once || differs(plan, &found, &now);
+                (now, changed)
+            }
+            Find::Join(_) => {
+                let changed = found.iter().zip(&now).any(|(old, new)| !compare::same(old, new));
+                found.splice(..width.min(found.len()), now);
+                (found, changed || !scan.once)
+            }
+        };
+        if changed
+            && let Some(condition) = &scan.condition
+            && !condition.is_true(&row, ctx)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(row))
+    }
+}
+
+/// True if the columns that a scan saw have other values now.
+fn differs(plan: &Plan, seen: &[Datum], now: &[Datum]) -> bool {
+    let Plan::TableScan(scan) = plan else { return true };
+    scan.columns
+        .iter()
+        .zip(seen)
+        .any(|(column, old)| now.get(*column).is_none_or(|new| !compare::same(old, new)))
+}
+
+fn misplanned() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the rows of a statement were planned without their keys")
+}

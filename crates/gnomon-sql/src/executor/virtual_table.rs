@@ -1,0 +1,31 @@
+//! Tables whose rows are computed when they are scanned.
+
+use super::ExecContext;
+use crate::{
+    Result,
+    catalog::model::Oid,
+    types::{ColumnType, Row},
+};
+
+/// A table whose rows are computed when it is scanned.
+pub trait VirtualTable: Send + Sync {
+    /// Its identifier (`pg_class.oid`).
+    fn oid(&self) -> Oid;
+    /// Its schema.
+    fn schema(&self) -> &str;
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Its columns.
+    fn columns(&self) -> &[VirtualColumn];
+    /// Its rows, each as wide as [`VirtualTable::columns`].
+    fn rows(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Row>>;
+}
+
+/// A column of a virtual table.
+#[derive(Clone, Debug)]
+pub struct VirtualColumn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub ty: ColumnType,
+}

@@ -1,0 +1,461 @@
+//! Plans of the parts above FROM: groups, windows, sets, order, locks, DISTINCT, LIMIT, the select list.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder, SetOperator,
+    access::{Rank, choose_access},
+    from::{Planned, Wishes, place, plan_from},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    executor::{
+        Expr,
+        expr::ExprKind,
+        plan::{
+            Aggregate, AggregateCall, Distinct, JoinKind, Limit, LockRows, LockWait, LockedTable, Plan,
+            Project, ProjectSet, RowsFrom, SetOperation, Sort, SortKey, Values, Window, WindowCall,
+        },
+    },
+    types::{Datum, Environment, Type},
+};
+
+/// Folds what stands above FROM and WHERE; those were folded when they were bound.
+fn fold(select: &mut BoundSelect) {
+    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+    let orders = select.order.iter_mut().chain(keys_of_distinct).map(|order| &mut order.key.expr);
+    let keys = select.grouping.iter_mut().flat_map(|grouping| &mut grouping.keys);
+    let arguments = select.aggregates.iter_mut().flat_map(|call| &mut call.args);
+    let arguments = arguments.chain(select.windows.iter_mut().flat_map(|call| &mut call.args));
+    let exprs =
+        select.columns.iter_mut().chain(&mut select.having).chain(orders).chain(keys).chain(arguments);
+    exprs.for_each(Expr::fold);
+}
+
+/// Plans a SELECT.
+pub fn plan_select(
+    mut select: BoundSelect,
+    numbers: &mut Numbers,
+    environment: &dyn Environment,
+) -> Result<Plan> {
+    fold(&mut select);
+    let mut needed = needed_columns(&select);
+    let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
+    // An order by something that must not be computed twice is made after the select list.
+    let late = select.order.iter().any(|order| {
+        order.output.is_some() && (order.key.expr.is_volatile() || order.key.expr.has_subquery())
+    });
+    let order: Vec<SortKey> = select.order.iter().map(|order| order.key.clone()).collect();
+    let mut filter = std::mem::take(&mut select.filter);
+    let end = if filter.is_empty() { end_of_index(&select) } else { None };
+    let end = end.map(|(key, not_null)| {
+        filter.extend(not_null);
+        key
+    });
+    let mut recheck = Vec::new();
+    let mut locked = Vec::new();
+    if !select.locks.is_empty()
+        && let Some(from) = &select.from
+    {
+        recheck.extend(filter.iter().cloned());
+        inner_conditions(from, &mut recheck);
+        recheck.iter().for_each(|condition| condition.collect_columns(&mut needed));
+        locked_tables(from, &select, &mut locked);
+    }
+    let wishes = Wishes {
+        needed,
+        order: match &end {
+            Some(key) => std::slice::from_ref(key),
+            None if plain && !late => &order,
+            None => &[],
+        },
+        limited: end.is_some() || select.limit.is_some() && select.distinct.is_none(),
+        keys: select.locks.iter().map(|(base, ..)| *base).collect(),
+    };
+    let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
+        Some(from) => plan_from(from, filter, &wishes, numbers, environment)?,
+        None => Planned::nothing(filter),
+    };
+    if end.is_some() && ordered {
+        plan = limited(plan, (Some(Expr::constant(Datum::Int8(1), Type::Int8)), None));
+    }
+    let ordered = ordered && plain && !late;
+    let base = select.row_width();
+
+    if let Some(mut grouping) = select.grouping.take() {
+        let keys = std::mem::take(&mut grouping.keys).into_iter().map(|key| place(key, &layout)).collect();
+        let calls: Vec<AggregateCall> = std::mem::take(&mut select.aggregates)
+            .into_iter()
+            .map(|call| place_call(call, &layout))
+            .collect();
+        layout = (0..base).collect();
+        let Grouping { sets, masks, .. } = grouping;
+        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets, masks }));
+        plan = plan.filtered(Expr::and(std::mem::take(&mut select.having)));
+    }
+    (plan, layout) = add_windows(plan, layout, std::mem::take(&mut select.windows), base);
+    (plan, layout) = add_sets(plan, layout, &mut select)?;
+
+    if !late && !ordered && !order.is_empty() {
+        let bound = match (&select.limit, select.distinct.is_none() && locked.is_empty()) {
+            (Some(limit), true) => Some((limit.clone(), select.offset.clone())),
+            _ => None,
+        };
+        let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
+        plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
+    }
+    if !locked.is_empty() {
+        let tables =
+            locked.into_iter().map(|(item, lock, wait)| locked_table(&item, lock, wait, &layout)).collect();
+        let condition = (!recheck.is_empty()).then(|| place(Expr::and(recheck), &layout));
+        plan = Plan::LockRows(Arc::new(LockRows { input: plan, tables, condition }));
+    }
+    if let Some(Some(keys)) = &select.distinct {
+        let keys = keys.iter().map(|key| place(key.key.expr.clone(), &layout)).collect();
+        plan = Plan::Distinct(Arc::new(Distinct { input: plan, keys }));
+    }
+    let all_distinct = matches!(select.distinct, Some(None));
+    let columns: Vec<Expr> = select.columns.iter().map(|column| place(column.clone(), &layout)).collect();
+    let types: Vec<Type> = columns.iter().map(|column| column.ty.ty).collect();
+    let limit = (select.limit.take(), select.offset.take());
+    if late {
+        return Ok(finish_late(plan, columns, &select.order, &layout, all_distinct, limit));
+    }
+    if !all_distinct {
+        plan = limited(plan, limit);
+        return Ok(project(plan, columns, layout.len()));
+    }
+    plan = project(plan, columns, layout.len());
+    plan = distinct(plan, &types);
+    Ok(limited(plan, limit))
+}
+
+/// The order in which the first row that is not NULL is the answer to `SELECT min(x)` or `max(x)` of a whole table, if
+/// a key of the table has it; and the condition that leaves NULLs out, if there can be any.
+fn end_of_index(select: &BoundSelect) -> Option<(SortKey, Option<Expr>)> {
+    let grouping = select.grouping.as_ref()?;
+    let (Some(JoinTree::Item(item)), [call]) = (&select.from, &select.aggregates[..]) else { return None };
+    let (FromKind::Table(table), [arg]) = (&item.kind, &call.args[..]) else { return None };
+    let descending = match call.function.name() {
+        "max" => true,
+        "min" => false,
+        _ => return None,
+    };
+    if !grouping.keys.is_empty() || grouping.sets.is_some() || call.filter.is_some() {
+        return None;
+    }
+    // The order of NULLs that a plain index has, forward or backward: they are left out anyway.
+    let key = SortKey { expr: arg.clone(), descending, nulls_first: descending };
+    let mut placed = key.clone();
+    placed.expr.map_columns(&|number| number.wrapping_sub(item.base));
+    let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let nullable = placed
+        .expr
+        .columns()
+        .iter()
+        .any(|column| table.columns.get(*column).is_none_or(|column| !column.not_null));
+    let not_null = ExprKind::IsNull { arg: Box::new(arg.clone()), negated: true };
+    let not_null = nullable.then(|| Expr::new(not_null, Type::Bool));
+    choose_access(table, &columns, &[], &[placed], true).ordered.then_some((key, not_null))
+}
+
+/// Select list, DISTINCT, order and LIMIT when the order goes by computed columns.
+fn finish_late(
+    plan: Plan,
+    mut columns: Vec<Expr>,
+    order: &[OutputOrder],
+    layout: &[usize],
+    all_distinct: bool,
+    limit: (Option<Expr>, Option<Expr>),
+) -> Plan {
+    let width = columns.len();
+    let mut keys = Vec::with_capacity(order.len());
+    for order in order {
+        let position = order.output.unwrap_or_else(|| {
+            columns.push(place(order.key.expr.clone(), layout));
+            columns.len() - 1
+        });
+        let expr = Expr::column(position, "?column?", order.key.expr.ty);
+        keys.push(SortKey { expr, ..order.key.clone() });
+    }
+    let full = columns.len();
+    let visible: Vec<Expr> = columns[..width]
+        .iter()
+        .enumerate()
+        .map(|(i, column)| Expr::column(i, "?column?", column.ty))
+        .collect();
+    let types: Vec<Type> = visible.iter().map(|column| column.ty.ty).collect();
+    let mut plan = project(plan, columns, layout.len());
+    if all_distinct {
+        plan = distinct(plan, &types);
+    }
+    plan = finish_query(plan, keys, limit.0, limit.1);
+    project(plan, visible, full)
+}
+
+/// ORDER BY and LIMIT over a finished body.
+pub fn finish_query(plan: Plan, keys: Vec<SortKey>, limit: Option<Expr>, offset: Option<Expr>) -> Plan {
+    let mut plan = plan;
+    if !keys.is_empty() {
+        let bound = limit.clone().map(|limit| (limit, offset.clone()));
+        plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
+    }
+    limited(plan, (limit, offset))
+}
+
+/// UNION, INTERSECT, EXCEPT.
+pub fn plan_set_operation(op: SetOperator, all: bool, left: Plan, right: Plan, types: Vec<Type>) -> Plan {
+    match op {
+        SetOperator::Union => {
+            let width = (!all).then_some(types.len());
+            let mut inputs = union_arms(left, width);
+            inputs.extend(union_arms(right, width));
+            let plan = Plan::Append(Arc::new(inputs));
+            if all { plan } else { distinct(plan, &types) }
+        }
+        SetOperator::Intersect | SetOperator::Except => {
+            let except = op != SetOperator::Intersect;
+            Plan::SetOperation(Arc::new(SetOperation { left, right, except, all }))
+        }
+    }
+}
+
+/// Returns the arms of a UNION for an arm of one above it, if that changes no result, or else the arm itself. A chain of
+/// UNIONs is one list then, however long. `distinct` is how many columns the UNION above has, if it is not UNION ALL.
+fn union_arms(arm: Plan, distinct: Option<usize>) -> Vec<Plan> {
+    match arm {
+        Plan::Append(arms) => Arc::try_unwrap(arms).unwrap_or_else(|arms| arms.to_vec()),
+        // Rows that are equal are the same ones to the UNION above, too.
+        Plan::Distinct(node)
+            if matches!(node.input, Plan::Append(_))
+                && distinct == Some(node.keys.len())
+                && node.keys.iter().enumerate().all(|(at, key)| key.as_column() == Some(at)) =>
+        {
+            let input = Arc::try_unwrap(node).map_or_else(|node| node.input.clone(), |node| node.input);
+            union_arms(input, distinct)
+        }
+        arm => vec![arm],
+    }
+}
+
+fn limited(plan: Plan, (limit, offset): (Option<Expr>, Option<Expr>)) -> Plan {
+    match (limit, offset) {
+        (None, None) => plan,
+        (limit, offset) => Plan::Limit(Arc::new(Limit { input: plan, limit, offset })),
+    }
+}
+
+fn project(plan: Plan, columns: Vec<Expr>, width: usize) -> Plan {
+    let identity = columns.len() == width
+        && columns.iter().enumerate().all(|(position, column)| column.as_column() == Some(position));
+    match (identity, plan) {
+        (true, plan) => plan,
+        // Expressions over nothing need no row to be made first.
+        (false, Plan::Values(values)) if values.rows.len() == 1 && values.rows[0].is_empty() => {
+            Plan::Values(Arc::new(Values { rows: vec![columns] }))
+        }
+        (false, plan) => Plan::Project(Arc::new(Project { input: plan, columns })),
+    }
+}
+
+fn distinct(plan: Plan, types: &[Type]) -> Plan {
+    let column = |(position, ty): (usize, &Type)| Expr::column(position, "?column?", (*ty).into());
+    let keys = types.iter().enumerate().map(column).collect();
+    Plan::Distinct(Arc::new(Distinct { input: plan, keys }))
+}
+
+fn placed_key(key: SortKey, layout: &[usize]) -> SortKey {
+    SortKey { expr: place(key.expr, layout), ..key }
+}
+
+fn place_call(call: AggregateCall, layout: &[usize]) -> AggregateCall {
+    AggregateCall {
+        args: call.args.into_iter().map(|arg| place(arg, layout)).collect(),
+        order_by: call.order_by.into_iter().map(|key| placed_key(key, layout)).collect(),
+        filter: call.filter.map(|filter| place(filter, layout)),
+        ..call
+    }
+}
+
+/// The numbers of FROM's columns that are used above WHERE.
+fn needed_columns(select: &BoundSelect) -> BTreeSet<usize> {
+    let mut needed = BTreeSet::new();
+    let mut add = |expr: &Expr| expr.collect_columns(&mut needed);
+    match &select.grouping {
+        Some(grouping) => {
+            grouping.keys.iter().for_each(&mut add);
+            for call in &select.aggregates {
+                call.args.iter().chain(&call.filter).for_each(&mut add);
+                call.order_by.iter().for_each(|key| add(&key.expr));
+            }
+        }
+        None => {
+            select.columns.iter().for_each(&mut add);
+            select.order.iter().for_each(|order| add(&order.key.expr));
+            select.distinct.iter().flatten().flatten().for_each(|order| add(&order.key.expr));
+            for call in &select.windows {
+                call.args.iter().chain(&call.filter).chain(&call.partition_by).for_each(&mut add);
+                call.order_by.iter().for_each(|key| add(&key.expr));
+            }
+        }
+    }
+    needed
+}
+
+fn is_set(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::SetCall { .. })
+}
+
+fn has_sets(select: &BoundSelect) -> bool {
+    select.columns.iter().any(|column| column.any(&is_set))
+        || select.order.iter().any(|order| order.key.expr.any(&is_set))
+}
+
+/// Window calls of one partition and order are computed together.
+fn add_windows(
+    mut plan: Plan,
+    mut layout: Vec<usize>,
+    windows: Vec<WindowCall>,
+    base: usize,
+) -> (Plan, Vec<usize>) {
+    let mut rest: Vec<(usize, WindowCall)> = windows.into_iter().enumerate().collect();
+    while !rest.is_empty() {
+        // The first is taken by itself: keys that are subqueries are not known to be the same as any, themselves too.
+        let mut together = vec![rest.remove(0)];
+        let (alike, others) = rest.into_iter().partition(|(_, call)| same_window(call, &together[0].1));
+        rest = others;
+        together.extend::<Vec<_>>(alike);
+        let mut calls = Vec::with_capacity(together.len());
+        let mut numbers = Vec::with_capacity(together.len());
+        for (number, call) in together {
+            numbers.push(base + number);
+            calls.push(WindowCall {
+                args: call.args.into_iter().map(|arg| place(arg, &layout)).collect(),
+                filter: call.filter.map(|filter| place(filter, &layout)),
+                partition_by: call.partition_by.into_iter().map(|key| place(key, &layout)).collect(),
+                order_by: call.order_by.into_iter().map(|key| placed_key(key, &layout)).collect(),
+                ..call
+            });
+        }
+        layout.extend(numbers);
+        plan = Plan::Window(Arc::new(Window { input: plan, calls }));
+    }
+    (plan, layout)
+}
+
+fn same_window(a: &WindowCall, b: &WindowCall) -> bool {
+    a.partition_by.len() == b.partition_by.len()
+        && a.order_by.len() == b.order_by.len()
+        && a.partition_by.iter().zip(&b.partition_by).all(|(a, b)| a.same(b))
+        && a.order_by.iter().zip(&b.order_by).all(|(a, b)| {
+            a.expr.same(&b.expr) && a.descending == b.descending && a.nulls_first == b.nulls_first
+        })
+}
+
+/// Computes the sets of the select list beneath it; their values become columns.
+fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Result<(Plan, Vec<usize>)> {
+    let mut next = layout.iter().max().map_or(0, |number| number + 1);
+    let mut sets = Vec::new();
+    let mut nested = false;
+    let mut found: Vec<(Expr, usize)> = Vec::new();
+    let mut take = |expr: &mut Expr| {
+        expr.replace(&mut |e| {
+            let ExprKind::SetCall { function, args } = &e.kind else { return None };
+            nested |= args.iter().any(|arg| arg.any(&is_set));
+            let width = function.width();
+            let number = match found.iter().find(|(other, _)| other.same(e)) {
+                Some((_, number)) => *number,
+                None => {
+                    let number = next;
+                    next += width;
+                    let args = args.iter().map(|arg| place(arg.clone(), &layout)).collect();
+                    sets.push(RowsFrom::Set { function: function.clone(), args, width });
+                    layout.extend(number..next);
+                    found.push((e.clone(), number));
+                    number
+                }
+            };
+            let columns = function.columns().iter().zip(number..);
+            let mut columns = columns.map(|((_, ty), number)| Expr::column(number, "?column?", (*ty).into()));
+            match width {
+                1 => columns.next(),
+                _ => Some(Expr { kind: ExprKind::Row(columns.collect()), ty: e.ty }),
+            }
+        });
+    };
+    select.columns.iter_mut().for_each(&mut take);
+    select.order.iter_mut().for_each(|order| take(&mut order.key.expr));
+    if nested {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "set-returning functions as arguments of each other are not supported in a select list",
+        ));
+    }
+    match sets.is_empty() {
+        true => Ok((plan, layout)),
+        false => Ok((Plan::ProjectSet(Arc::new(ProjectSet { input: plan, sets })), layout)),
+    }
+}
+
+type Locked = (LockedItem, gnomon_engine::RowLock, LockWait);
+
+/// A table to lock, with where its columns' numbers begin.
+struct LockedItem {
+    table: Arc<crate::catalog::model::Table>,
+    base: usize,
+}
+
+fn locked_tables(tree: &JoinTree, select: &BoundSelect, out: &mut Vec<Locked>) {
+    match tree {
+        JoinTree::Item(item) => {
+            let FromItem { kind: FromKind::Table(table), base, .. } = &**item else { return };
+            if let Some((_, lock, wait)) = select.locks.iter().find(|(locked, ..)| locked == base) {
+                out.push((LockedItem { table: table.clone(), base: *base }, *lock, *wait));
+            }
+        }
+        JoinTree::Join { left, right, .. } => {
+            locked_tables(left, select, out);
+            locked_tables(right, select, out);
+        }
+    }
+}
+
+fn locked_table(
+    item: &LockedItem,
+    lock: gnomon_engine::RowLock,
+    wait: LockWait,
+    layout: &[usize],
+) -> LockedTable {
+    let width = item.table.columns.len();
+    let position = |number: usize| layout.iter().position(|other| *other == number);
+    LockedTable {
+        table: item.table.clone(),
+        types: item.table.columns.iter().map(|column| column.ty).collect(),
+        key: position(item.base + width).unwrap_or(usize::MAX),
+        columns: (0..width).filter_map(|column| Some((position(item.base + column)?, column))).collect(),
+        lock,
+        wait,
+    }
+}
+
+/// Conditions of inner joins, which a row must still meet when it has changed.
+fn inner_conditions(tree: &JoinTree, out: &mut Vec<Expr>) {
+    if let JoinTree::Join { kind: JoinKind::Inner, left, right, condition } = tree {
+        out.extend(condition.iter().cloned());
+        inner_conditions(left, out);
+        inner_conditions(right, out);
+    }
+}
+
+impl Planned {
+    /// One row without columns, if the conditions hold.
+    fn nothing(filter: Vec<Expr>) -> Planned {
+        Planned {
+            plan: Plan::one_row().filtered(Expr::and(filter)),
+            layout: Vec::new(),
+            params: Vec::new(),
+            ordered: true,
+            rank: Rank::Point,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A query from its syntax tree to its rows: [`plan_query`], [`Planned`], [`Execution`].
+//!
+//! It passes through three rooms. The binder turns the parser's tree into typed expressions over numbered columns:
+//! names, parameters, implicit casts and grouping are settled there, with PostgreSQL's messages. The planner chooses
+//! how rows are reached and joined. The executor pulls them through the plan. Imports run one way: from the binder to
+//! the planner and the executor, and from the planner to the executor.
+//!
+//! This module is their door for sessions.
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use crate::{
+    Result,
+    executor::plan::Plan,
+    types::{Context, Type},
+};
+
+pub(crate) use crate::binder::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK};
+pub use crate::{
+    binder::{Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation},
+    executor::{ExecContext, Execution, Expr, RowsDone, Spool, Target, TargetScan, expr, plan},
+};
+
+/// A query, bound and planned. Valid as long as the catalog that it was bound with; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The columns of its result.
+    pub columns: Arc<[ResultColumn]>,
+    /// The types of its parameters.
+    pub params: Arc<[Type]>,
+    plan: Plan,
+}
+
+impl Planned {
+    /// Binds a query with a binder of its own, and plans it.
+    pub fn bind(mut binder: Binder<'_>, query: &ast::Query) -> Result<Planned> {
+        let (plan, columns) = binder.query(query)?;
+        Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
+    }
+
+    /// Binds a query that is to be kept as text, and plans it; what the query abbreviates is written out in it.
+    pub fn bind_to_keep(mut binder: Binder<'_>, query: &mut ast::Query) -> Result<Planned> {
+        let (plan, columns) = binder.query_to_keep(query)?;
+        Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
+    }
+
+    /// Starts an execution. Nothing is read before [`Execution::next`].
+    pub fn open(&self) -> Execution {
+        Execution::new(&self.plan)
+    }
+
+    /// The plan as EXPLAIN prints it, a line each.
+    pub fn explain(&self) -> Vec<String> {
+        plan::explain(&self.plan)
+    }
+
+    /// True if running it locks rows (FOR UPDATE or FOR SHARE), which a read-only transaction must refuse.
+    pub fn locks_rows(&self) -> bool {
+        self.plan.locks_rows()
+    }
+}
+
+/// Binds and plans a query. `params` are the types of its parameters as far as the client declared them
+/// ([`Type::Unknown`] where it did not); the result has the types of all. `types` are the settings under which
+/// literals are read.
+pub fn plan_query(
+    query: &ast::Query,
+    catalog: &dyn CatalogView,
+    types: &Context<'_>,
+    params: &[Type],
+) -> Result<Planned> {
+    Planned::bind(Binder::new(catalog, types, params), query)
+}
