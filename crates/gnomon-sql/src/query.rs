@@ -25,7 +25,9 @@ use crate::{
 pub(crate) use crate::binder::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK};
 pub use crate::{
     binder::{Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation},
-    executor::{ExecContext, Execution, Expr, RowsDone, Spool, Target, TargetScan, expr, plan},
+    executor::{
+        ExecContext, Execution, Expr, RowsDone, Spool, SpoolReader, Target, TargetScan, Targets, expr, plan,
+    },
 };
 
 /// A query, bound and planned. Valid as long as the catalog that it was bound with; cheap to clone.

@@ -17,13 +17,13 @@ use crate::functions::quote_ident;
 ///
 /// They are known by their place in memory: the syntax tree stays where it is until [`Expansions::apply`].
 #[derive(Default)]
-pub(super) struct Expansions {
+pub struct Expansions {
     /// For each star its columns; none if a column has no name of its own, and the star stays.
     stars: HashMap<*const SelectItem, Option<Vec<ast::Expr>>>,
     /// For each natural join the columns that must be equal.
     joins: HashMap<*const JoinConstraint, Vec<Ident>>,
-    /// For names that another column might come to have: what they mean.
-    names: HashMap<*const ast::Expr, ast::Expr>,
+    /// For names that another column might come to have: what they mean; none if that has no name of its own.
+    names: HashMap<*const ast::Expr, Option<ast::Expr>>,
 }
 
 impl Expansions {
@@ -49,15 +49,15 @@ impl Expansions {
 
     /// Notes which column of the scope, or of one around it, is named without its relation.
     pub fn column(&mut self, expr: &ast::Expr, name: &str, scope: &Scope<'_>) {
-        if let Some(parts) = scope.full_name(name) {
-            self.names.insert(ptr::from_ref(expr), named(&parts));
-        }
+        // An aggregate may be bound once more, further out, where names can mean more than where it stands.
+        let full_name = || scope.full_name(name).map(|parts| named(&parts));
+        self.names.entry(ptr::from_ref(expr)).or_insert_with(full_name);
     }
 
     /// Notes that a key of GROUP BY is the name of a column of the select list.
     pub fn output(&mut self, key: &ast::Expr, position: usize) {
         let number = Value::Number((position + 1).to_string(), false);
-        self.names.insert(ptr::from_ref(key), ast::Expr::Value(number.into()));
+        self.names.insert(ptr::from_ref(key), Some(ast::Expr::Value(number.into())));
     }
 
     /// Writes them into the query that they were collected from.
@@ -107,7 +107,7 @@ impl VisitorMut for Expansions {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        if let Some(name) = self.names.remove(&ptr::from_ref(expr)) {
+        if let Some(Some(name)) = self.names.remove(&ptr::from_ref(expr)) {
             *expr = name;
         }
         ControlFlow::Continue(())

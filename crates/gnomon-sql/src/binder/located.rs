@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{Expr, ObjectName, Spanned, Value};
 
-use super::expr::operator_name;
+use super::syntax::operator_name;
 use crate::{SqlError, error::SourcePlace};
 
 /// An error of binding an expression, unless one within it has said where: an operator between two operands, a

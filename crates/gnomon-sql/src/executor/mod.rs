@@ -14,7 +14,7 @@
 //! 53200), parallel execution.
 //!
 //! - [`Execution`]: a plan under way;
-//! - [`TargetScan`], [`Target`]: the rows that UPDATE and DELETE change, found, locked and checked again;
+//! - [`TargetScan`], [`Targets`]: the rows that UPDATE and DELETE change, found, locked and checked again;
 //! - [`Spool`]: what a statement keeps until it may write;
 //! - [`VirtualTable`]: a table whose rows are computed.
 
@@ -51,8 +51,8 @@ use crate::{
 
 pub use context::{ExecContext, RowsDone};
 pub use expr::Expr;
-pub use spool::Spool;
-pub use targets::{Find, Target, TargetScan};
+pub use spool::{Spool, SpoolReader};
+pub use targets::{Find, Target, TargetScan, Targets};
 pub use virtual_table::{VirtualColumn, VirtualTable};
 
 /// A source of rows.

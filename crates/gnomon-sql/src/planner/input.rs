@@ -1,4 +1,4 @@
-//! What the binder gives to the planner: FROM, SELECT, and the numbers that a statement gives out.
+//! The planner's input: FROM and SELECT, bound, and the numbers that a statement gives out.
 
 use std::{collections::BTreeMap, sync::Arc};
 

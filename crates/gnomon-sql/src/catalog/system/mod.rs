@@ -5,7 +5,7 @@
 //! a schema) is answered as PostgreSQL 15 would answer it: the same tables with the same columns, built-in objects
 //! under their own identifiers, users' objects under theirs ([`FIRST_USER_OID`](super::FIRST_USER_OID) and up).
 //!
-//! How: [`relation`] gives a [`VirtualTable`] for a name; when it is scanned, the rows come through the
+//! How: [`relation`] gives a `VirtualTable` for a name; when it is scanned, the rows come through the
 //! [`Environment`](crate::types::Environment) from [`rows`], which reads the transaction's [`Catalog`] and what else a
 //! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values. `reference` holds what
 //! PostgreSQL defines itself. This folder stands above `executor`, whose traits it implements, and below `session`.

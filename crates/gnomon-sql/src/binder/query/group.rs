@@ -4,28 +4,27 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use sqlparser::ast::{self, GroupByExpr};
 
-use super::{
-    Binder, Clause, Place, Scope, SelectItem,
-    expr::unnested,
-    name_of,
-    query::{ordinal, plain_argument},
-};
+use super::{QueryBinder, output::SelectItem};
 use crate::{
     Result, SqlError, SqlState,
+    binder::{
+        scope::{Clause, Place, Scope},
+        syntax::{name_of, ordinal, plain_argument, unnested},
+    },
     executor::{Expr, expr::ExprKind},
     planner::{BoundSelect, Grouping},
     types::Datum,
 };
 
 /// The name of the call that stands for DISTINCT as the first item of GROUP BY; no function has it.
-pub(crate) const GROUP_BY_DISTINCT: &str = "group by distinct";
+pub const GROUP_BY_DISTINCT: &str = "group by distinct";
 
 /// The most grouping sets of a query.
 const SETS_MAX: usize = 4096;
 
 /// GROUP BY, before it is applied to what stands above it.
 #[derive(Debug, Default)]
-pub(super) struct GroupBy {
+pub struct GroupBy {
     /// The keys, in terms of FROM's columns.
     keys: Vec<Expr>,
     /// For each key the column of the select list that it is, if any.
@@ -41,9 +40,9 @@ struct GroupCx<'c> {
     grouping: GroupBy,
 }
 
-impl Binder<'_> {
+impl QueryBinder<'_, '_> {
     /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
-    pub(super) fn bind_group_by(
+    pub fn bind_group_by(
         &mut self,
         group_by: &GroupByExpr,
         items: &mut [SelectItem],
@@ -170,7 +169,9 @@ impl Binder<'_> {
             Some(position) => Some(position),
             // A column of the input goes before one of the output.
             None => match unnested(expr) {
-                ast::Expr::Identifier(ident) if cx.scope.column(ident, &mut self.numbers)?.is_none() => {
+                ast::Expr::Identifier(ident)
+                    if cx.scope.column(&name_of(ident), &mut self.statement.numbers)?.is_none() =>
+                {
                     let name = name_of(ident);
                     let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
                     let first = named.next();
@@ -183,7 +184,7 @@ impl Binder<'_> {
                         ));
                     }
                     let position = first.map(|(position, _)| position);
-                    if let (Some(expansions), Some(position)) = (&mut self.expansions, position) {
+                    if let (Some(expansions), Some(position)) = (&mut self.statement.expansions, position) {
                         expansions.output(expr, position);
                     }
                     position
@@ -192,51 +193,46 @@ impl Binder<'_> {
             },
         };
         if let Some(position) = output {
-            return Ok((output, self.settled(&mut items[position])?));
+            return Ok((output, items[position].settled(&mut self.statement.typing)?));
         }
-        let bound = self.bind(expr, Place::new(cx.scope, Clause::GroupBy))?;
+        let bound = self.expressions().bind(expr, Place::new(cx.scope, Clause::GroupBy))?;
         match items.iter().position(|item| item.expr.alike(&bound)) {
-            Some(position) => Ok((Some(position), self.settled(&mut items[position])?)),
-            None => Ok((None, self.known(bound)?)),
+            Some(position) => Ok((Some(position), items[position].settled(&mut self.statement.typing)?)),
+            None => Ok((None, self.statement.typing.known(bound)?)),
         }
     }
+}
 
-    /// Rewrites what stands above the grouping in terms of its keys and aggregates.
-    pub(super) fn apply_grouping(
-        &mut self,
-        select: &mut BoundSelect,
-        mut grouping: GroupBy,
-        scope: &Scope<'_>,
-    ) -> Result<()> {
-        add_dependent_columns(&mut grouping, scope);
-        let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
-        let GroupBy { keys, outputs, sets } = grouping;
-        let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
-        for (position, column) in select.columns.iter_mut().enumerate() {
-            match outputs.iter().position(|output| *output == Some(position)) {
-                Some(key) => *column = grouped.key(key),
-                None => grouped.rewrite(column, false)?,
-            }
+/// Rewrites what stands above the grouping in terms of its keys and aggregates.
+pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &Scope<'_>) -> Result<()> {
+    add_dependent_columns(&mut grouping, scope);
+    let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
+    let GroupBy { keys, outputs, sets } = grouping;
+    let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
+    for (position, column) in select.columns.iter_mut().enumerate() {
+        match outputs.iter().position(|output| *output == Some(position)) {
+            Some(key) => *column = grouped.key(key),
+            None => grouped.rewrite(column, false)?,
         }
-        let mut rewrite = |expr: &mut Expr| grouped.rewrite(expr, false);
-        select.having.iter_mut().try_for_each(&mut rewrite)?;
-        let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
-        for order in select.order.iter_mut().chain(keys_of_distinct) {
-            match order.output {
-                Some(position) => order.key.expr = select.columns[position].clone(),
-                None => rewrite(&mut order.key.expr)?,
-            }
-        }
-        for call in &mut select.windows {
-            call.args.iter_mut().try_for_each(&mut rewrite)?;
-            call.filter.iter_mut().try_for_each(&mut rewrite)?;
-            call.partition_by.iter_mut().try_for_each(&mut rewrite)?;
-            call.order_by.iter_mut().try_for_each(|key| rewrite(&mut key.expr))?;
-        }
-        let masks = grouped.masks;
-        select.grouping = Some(Grouping { keys, sets, masks });
-        Ok(())
     }
+    let mut rewrite = |expr: &mut Expr| grouped.rewrite(expr, false);
+    select.having.iter_mut().try_for_each(&mut rewrite)?;
+    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+    for order in select.order.iter_mut().chain(keys_of_distinct) {
+        match order.output {
+            Some(position) => order.key.expr = select.columns[position].clone(),
+            None => rewrite(&mut order.key.expr)?,
+        }
+    }
+    for call in &mut select.windows {
+        call.args.iter_mut().try_for_each(&mut rewrite)?;
+        call.filter.iter_mut().try_for_each(&mut rewrite)?;
+        call.partition_by.iter_mut().try_for_each(&mut rewrite)?;
+        call.order_by.iter_mut().try_for_each(|key| rewrite(&mut key.expr))?;
+    }
+    let masks = grouped.masks;
+    select.grouping = Some(Grouping { keys, sets, masks });
+    Ok(())
 }
 
 fn check_sets(count: usize) -> Result<()> {

@@ -2,21 +2,21 @@
 
 use sqlparser::ast::{self, AccessExpr, Ident, Subscript};
 
-use super::{Binder, Place, expr::unnested, name_of};
+use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
+    binder::{
+        scope::Place,
+        syntax::{name_of, unnested},
+        typing::type_name,
+    },
     executor::{Expr, expr::ExprKind},
     types::{Type, cast::CastContext, shape},
 };
 
-impl Binder<'_> {
+impl ExpressionBinder<'_, '_> {
     /// Binds a chain of subscripts and fields. The names at its head are those of a column: `schema.t.a[1]`.
-    pub(super) fn access(
-        &mut self,
-        root: &ast::Expr,
-        chain: &[AccessExpr],
-        place: Place<'_>,
-    ) -> Result<Expr> {
+    pub fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr], place: Place<'_>) -> Result<Expr> {
         let (mut value, rest) = match self.column_names(root, chain, place)? {
             Some(names) => {
                 let taken = names.len() - names_of(root).map_or(0, <[Ident]>::len);
@@ -53,7 +53,7 @@ impl Binder<'_> {
         let Some(names) = names_of(root).filter(|_| !fields.is_empty()) else { return Ok(None) };
         if is_nested {
             let [name] = names else { return Ok(None) };
-            if place.scope.column(name, &mut self.numbers)?.is_some() {
+            if place.scope.column(&name_of(name), &mut self.statement.numbers)?.is_some() {
                 return Ok(None);
             }
         }
@@ -67,7 +67,7 @@ impl Binder<'_> {
             if value.ty.ty == Type::Record {
                 return Err(SqlError::unsupported("access to a field of a composite value"));
             }
-            let ty = self.type_name(value.ty.ty);
+            let ty = type_name(value.ty.ty);
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("column notation .{name} applied to type {ty}, which is not a composite type"),
@@ -89,7 +89,7 @@ impl Binder<'_> {
                 SqlState::DATATYPE_MISMATCH,
                 format!(
                     "cannot subscript type {} because it does not support subscripting",
-                    self.type_name(ty.ty)
+                    type_name(ty.ty)
                 ),
             ));
         };
@@ -113,7 +113,7 @@ impl Binder<'_> {
 
     fn index(&mut self, index: &ast::Expr, place: Place<'_>) -> Result<Box<Expr>> {
         let index = self.bind(index, place)?;
-        let index = self.coerce(index, Type::Int4.into(), CastContext::Assignment)?;
+        let index = self.statement.typing.coerce(index, Type::Int4.into(), CastContext::Assignment)?;
         index.map(Box::new).ok_or_else(|| {
             SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer")
         })

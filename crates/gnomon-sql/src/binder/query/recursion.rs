@@ -13,9 +13,9 @@ use sqlparser::{
     tokenizer::Span,
 };
 
-use super::name_of;
 use crate::{
     Result, SqlError, SqlState,
+    binder::syntax::name_of,
     executor::{expr::on_deep_stack, plan::Plan},
     planner::{FromKind, JoinTree},
 };
@@ -62,7 +62,7 @@ struct Walker {
 }
 
 /// The parts of a query that refers to itself: `first UNION [ALL] second`, and the WITH in front of it.
-pub(super) struct RecursiveParts<'c> {
+pub struct RecursiveParts<'c> {
     pub with: Option<&'c With>,
     pub first: &'c SetExpr,
     pub second: &'c SetExpr,
@@ -74,7 +74,7 @@ pub(super) struct RecursiveParts<'c> {
 ///
 /// # Errors
 /// 0A000 if queries refer to each other in a circle.
-pub(super) fn order(with: &With) -> Result<Vec<(usize, bool)>> {
+pub fn order(with: &With) -> Result<Vec<(usize, bool)>> {
     let names: Vec<String> = with.cte_tables.iter().map(|cte| name_of(&cte.alias.name)).collect();
     let mut waiting: Vec<(usize, Vec<usize>, bool)> = Vec::with_capacity(names.len());
     for (position, cte) in with.cte_tables.iter().enumerate() {
@@ -107,7 +107,7 @@ pub(super) fn order(with: &With) -> Result<Vec<(usize, bool)>> {
 ///
 /// # Errors
 /// 42P19 if it does so where it must not, 0A000 if it has a clause that recursion does not go with.
-pub(super) fn parts(cte: &Cte) -> Result<RecursiveParts<'_>> {
+pub fn parts(cte: &Cte) -> Result<RecursiveParts<'_>> {
     let name = name_of(&cte.alias.name);
     let invalid = |message: String| SqlError::new(SqlState::INVALID_RECURSION, message);
     let mut levels = vec![&*cte.query];
@@ -186,7 +186,7 @@ fn check_references(name: &str, found: Vec<Reference>) -> Result<()> {
 }
 
 /// True if an item of FROM is one of these common table expressions.
-pub(super) fn reads_any(tree: &JoinTree, tables: &[usize]) -> bool {
+pub fn reads_any(tree: &JoinTree, tables: &[usize]) -> bool {
     match tree {
         JoinTree::Item(item) => {
             matches!(&item.kind, FromKind::Plan(Plan::CteScan(scan)) if tables.contains(&scan.table))

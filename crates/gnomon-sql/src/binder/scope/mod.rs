@@ -1,19 +1,20 @@
 //! Names: which relations and columns an expression can refer to, at its own query level and at those around it.
 
+mod place;
+
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
 };
 
-use sqlparser::ast::Ident;
-
-use super::{Place, name_of};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Oid, Table},
     executor::{Expr, expr::ExprKind},
     planner::Numbers,
 };
+
+pub use place::{Calls, Clause, NamedWindow, Place};
 
 /// A column that can be named.
 #[derive(Clone, Debug)]
@@ -82,22 +83,22 @@ impl<'p> Scope<'p> {
     }
 
     /// The outermost scope of a query that stands at `place`.
-    pub(super) fn of_query(place: Place<'p>) -> Scope<'p> {
+    pub fn of_query(place: Place<'p>) -> Scope<'p> {
         Scope { around: Some(place), ..Scope::within(place.scope) }
     }
 
     /// The number of scopes around it.
-    pub(super) fn depth(&self) -> usize {
+    pub fn depth(&self) -> usize {
         self.depth
     }
 
     /// The place of the query that it belongs to.
-    pub(super) fn around(&self) -> Option<Place<'p>> {
+    pub fn around(&self) -> Option<Place<'p>> {
         self.around.or_else(|| self.parent?.around())
     }
 
     /// A value of the row of a scope around it, as a value of its own row.
-    pub(super) fn lift(&self, from: usize, value: Expr, numbers: &mut Numbers) -> Expr {
+    pub fn lift(&self, from: usize, value: Expr, numbers: &mut Numbers) -> Expr {
         let Some(parent) = self.parent.filter(|_| self.depth > from) else { return value };
         let value = parent.lift(from, value, numbers);
         self.correlated.set(true);
@@ -105,14 +106,14 @@ impl<'p> Scope<'p> {
     }
 
     /// Returns how many values it and the scopes around it take from further out, for [`Scope::forget_since`].
-    pub(super) fn mark(&self) -> Vec<(usize, bool)> {
+    pub fn mark(&self) -> Vec<(usize, bool)> {
         let mut marks = self.parent.map_or_else(Vec::new, Scope::mark);
         marks.push((self.captures.borrow().len(), self.correlated.get()));
         marks
     }
 
     /// Takes back that values were taken from further out since [`Scope::mark`].
-    pub(super) fn forget_since(&self, marks: &[(usize, bool)]) {
+    pub fn forget_since(&self, marks: &[(usize, bool)]) {
         let Some(((captures, correlated), outer)) = marks.split_last() else { return };
         self.captures.borrow_mut().truncate(*captures);
         self.correlated.set(*correlated);
@@ -122,19 +123,19 @@ impl<'p> Scope<'p> {
     }
 
     /// Notes that an aggregate of the level is named.
-    pub(super) fn set_named(&self) {
+    pub fn set_named(&self) {
         self.named.set(true);
     }
 
     /// Begins to note anew which levels, of it and those around it, are named; returns which were so far.
-    pub(super) fn take_named(&self) -> Vec<bool> {
+    pub fn take_named(&self) -> Vec<bool> {
         let mut named = self.parent.map_or_else(Vec::new, Scope::take_named);
         named.push(self.named.take());
         named
     }
 
     /// Adds what [`Scope::take_named`] returned.
-    pub(super) fn add_named(&self, named: &[bool]) {
+    pub fn add_named(&self, named: &[bool]) {
         let Some((here, outer)) = named.split_last() else { return };
         self.named.set(self.named.get() || *here);
         if let Some(parent) = self.parent {
@@ -143,7 +144,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The depth of the innermost level, of it and those around it, that is named.
-    pub(super) fn innermost_named(&self) -> Option<usize> {
+    pub fn innermost_named(&self) -> Option<usize> {
         match self.named.get() {
             true => Some(self.depth),
             false => self.parent?.innermost_named(),
@@ -165,25 +166,24 @@ impl<'p> Scope<'p> {
     }
 
     /// Returns the values that this level takes from the one around it, and true if it depends on any level around it.
-    pub(super) fn into_captures(self) -> (Vec<(usize, Expr)>, bool) {
+    pub fn into_captures(self) -> (Vec<(usize, Expr)>, bool) {
         (self.captures.into_inner(), self.correlated.get())
     }
 
     /// True if it depends on any level around it.
-    pub(super) fn is_correlated(&self) -> bool {
+    pub fn is_correlated(&self) -> bool {
         self.correlated.get()
     }
 
     /// The column `name`, in this level or the next one around it that has it.
-    pub(super) fn column(&self, name: &Ident, numbers: &mut Numbers) -> Result<Option<ScopeColumn>> {
-        let key = name_of(name);
-        let mut matching = self.columns.iter().filter(|column| column.name == key);
+    pub fn column(&self, name: &str, numbers: &mut Numbers) -> Result<Option<ScopeColumn>> {
+        let mut matching = self.columns.iter().filter(|column| column.name == name);
         let found = match (matching.next(), matching.next()) {
             (Some(column), None) => Some(Found::Here(column.clone())),
             (Some(_), Some(_)) => {
                 return Err(SqlError::new(
                     SqlState::AMBIGUOUS_COLUMN,
-                    format!("column reference \"{key}\" is ambiguous"),
+                    format!("column reference \"{name}\" is ambiguous"),
                 ));
             }
             (None, _) => match self.parent {
@@ -195,7 +195,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The column `relation.name`.
-    pub(super) fn qualified(
+    pub fn qualified(
         &self,
         schema: Option<&str>,
         relation: &str,
@@ -234,7 +234,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The relation of this name at this level.
-    pub(super) fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
+    pub fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<&ScopeRelation>> {
         let mut matching = self.relations.iter().filter(|relation| {
             relation.name == name && (schema.is_none() || relation.schema.as_deref() == schema)
         });
@@ -246,7 +246,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The name by which an expression of this level means one of the level's columns, and no other.
-    pub(super) fn name_for<'n>(&'n self, column: &'n ScopeColumn) -> Option<Vec<&'n str>> {
+    pub fn name_for<'n>(&'n self, column: &'n ScopeColumn) -> Option<Vec<&'n str>> {
         let is_unique = |columns: &[ScopeColumn], name: &str| {
             columns.iter().filter(|other| other.name == name).count() == 1
         };
@@ -266,7 +266,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The name with its relation of the column that a name means, in this level or the next one around it that has it.
-    pub(super) fn full_name(&self, name: &str) -> Option<Vec<&str>> {
+    pub fn full_name(&self, name: &str) -> Option<Vec<&str>> {
         if let Some(column) = self.columns.iter().find(|column| column.name == name) {
             return self.name_for(column);
         }
@@ -279,7 +279,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The columns of a relation here or around, as values of this level's row.
-    pub(super) fn whole_relation(
+    pub fn whole_relation(
         &self,
         schema: Option<&str>,
         name: &str,
@@ -306,7 +306,7 @@ impl<'p> Scope<'p> {
     }
 
     /// The error for a relation that no level has.
-    pub(super) fn missing_relation(&self, name: &str) -> SqlError {
+    pub fn missing_relation(&self, name: &str) -> SqlError {
         match self.alias_of(name) {
             Some(alias) => SqlError::new(
                 SqlState::UNDEFINED_TABLE,
@@ -379,12 +379,12 @@ impl ScopeRelation {
 }
 
 /// True if PostgreSQL's rows have a system column of this name.
-pub(super) fn is_system_column(name: &str) -> bool {
+pub fn is_system_column(name: &str) -> bool {
     matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
 }
 
 /// The error for such a column, which rows do not have here.
-pub(super) fn unsupported_column(name: &str) -> SqlError {
+pub fn unsupported_column(name: &str) -> SqlError {
     SqlError::unsupported(format!("the system column \"{name}\""))
         .hint("Tell rows apart by their primary key.")
 }

@@ -7,23 +7,23 @@
 
 use sqlparser::ast::{self, FunctionArg};
 
-use super::{
-    Binder, Clause, Place,
-    query::{plain_argument, sort_key},
-};
+use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
+    binder::{
+        scope::{Clause, Place},
+        syntax::{plain_argument, sort_key},
+    },
     executor::{
         Expr,
         expr::ExprKind,
         plan::{AggregateCall, SortKey},
     },
-    functions::{AggregateRef, is_aggregate, resolve_aggregate},
     types::{ColumnType, Type},
 };
 
 /// The parts of an aggregate call, as the statement has them.
-pub(super) struct Syntax<'q> {
+pub struct Syntax<'q> {
     pub name: &'q str,
     pub args: &'q [FunctionArg],
     /// True if the argument is `*`.
@@ -62,36 +62,9 @@ impl Place<'_> {
     }
 }
 
-impl Binder<'_> {
-    /// An aggregate by its name: its descriptor, converted arguments, and the type of its value.
-    pub(super) fn aggregate(
-        &mut self,
-        name: &str,
-        args: Vec<Expr>,
-        star: bool,
-        distinct: bool,
-    ) -> Result<(AggregateRef, Vec<Expr>, Type)> {
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
-        if args.is_empty() && !star {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("{name}(*) must be used to call a parameterless aggregate function"),
-            ));
-        }
-        if !is_aggregate(name) {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("OVER specified, but {name} is not a window function nor an aggregate function"),
-            ));
-        }
-        let function = resolve_aggregate(name, &types, distinct)?;
-        let args = self.arguments(args, function.arguments())?;
-        let ty = function.returns();
-        Ok((function, args, ty))
-    }
-
+impl ExpressionBinder<'_, '_> {
     /// Binds a call of an aggregate; the expression that stands for its value.
-    pub(super) fn aggregate_call(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<Expr> {
+    pub fn aggregate_call(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<Expr> {
         self.at_own_level(place, &mut |binder, place| {
             let bound = binder.aggregate_parts(call, place)?;
             Ok(move |place: Place<'_>| {
@@ -104,7 +77,7 @@ impl Binder<'_> {
     }
 
     /// GROUPING(...), of expressions of GROUP BY.
-    pub(super) fn grouping_call(&mut self, args: &[FunctionArg], place: Place<'_>) -> Result<Expr> {
+    pub fn grouping_call(&mut self, args: &[FunctionArg], place: Place<'_>) -> Result<Expr> {
         if args.len() > 31 {
             return Err(SqlError::new(SqlState("54023"), "GROUPING must have fewer than 32 arguments"));
         }
@@ -112,7 +85,7 @@ impl Binder<'_> {
             let inside = Place { in_aggregate: true, ..place };
             let args = args.iter().map(|arg| {
                 let bound = binder.bind(plain_argument(arg)?, inside)?;
-                binder.known(bound)
+                binder.statement.typing.known(bound)
             });
             let args = args.collect::<Result<Vec<_>>>()?;
             Ok(move |place: Place<'_>| {
@@ -144,7 +117,7 @@ impl Binder<'_> {
             self.at_own_level(home, bind)?
         };
         home.scope.set_named();
-        Ok(place.scope.lift(depth, value, &mut self.numbers))
+        Ok(place.scope.lift(depth, value, &mut self.statement.numbers))
     }
 
     fn aggregate_parts(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<AggregateCall> {
@@ -154,11 +127,12 @@ impl Binder<'_> {
             Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
             None => None,
         };
-        let (function, args, ty) = self.aggregate(call.name, args, call.star, call.distinct)?;
+        let (function, args, ty) =
+            self.statement.typing.aggregate(call.name, args, call.star, call.distinct)?;
         let mut order_by: Vec<SortKey> = Vec::with_capacity(call.order.len());
         for item in call.order {
             let expr = self.bind(&item.expr, inside)?;
-            let expr = self.known(expr)?;
+            let expr = self.statement.typing.known(expr)?;
             if call.distinct && !args.iter().any(|arg| arg.same(&expr)) {
                 return Err(SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,

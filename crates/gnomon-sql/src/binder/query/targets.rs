@@ -5,15 +5,16 @@ use std::sync::Arc;
 use gnomon_engine::RowLock;
 use sqlparser::ast::{self, TableWithJoins};
 
-use super::{Binder, Scope, ScopeRelation};
+use super::QueryBinder;
 use crate::{
     Result,
+    binder::scope::{Clause, Place, Scope, ScopeRelation},
     catalog::model::Table,
     executor::{TargetScan, plan::JoinKind},
     planner::{BoundTargets, FromItem, FromKind, JoinTree, plan_targets},
 };
 
-impl Binder<'_> {
+impl QueryBinder<'_, '_> {
     /// Plans which rows of `table` a statement changes: those for which `selection` holds, joined with `from`. The
     /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
     pub fn targets(
@@ -53,9 +54,12 @@ impl Binder<'_> {
         }
         let mut conditions = Vec::new();
         if let Some(selection) = selection {
-            self.condition(selection, &scope, false)?.split_and(&mut conditions);
+            self.expressions()
+                .bind_condition(selection, Place::new(&scope, Clause::Where))?
+                .split_and(&mut conditions);
         }
         let targets = BoundTargets { table: table.clone(), from: tree, width, conditions, lock };
-        Ok((plan_targets(targets, &mut self.numbers, self.types.environment)?, scope))
+        let environment = self.statement.typing.context.environment;
+        Ok((plan_targets(targets, &mut self.statement.numbers, environment)?, scope))
     }
 }

@@ -1,19 +1,29 @@
-//! Expressions.
+//! Expressions: from syntax trees to typed expressions.
+//!
+//! An expression takes names from the scopes of its place, types from [`Typing`](super::typing::Typing), and queries
+//! within it from [`Subqueries`]. It knows neither FROM nor WITH nor the catalog.
+
+mod access;
+mod aggregate;
+mod call;
+mod compare;
+mod window;
 
 use std::collections::BTreeSet;
 
 use sqlparser::ast::{
-    self, BinaryOperator, CeilFloorKind, DateTimeField, TrimWhereField, UnaryOperator, Value, ValueWithSpan,
+    self, BinaryOperator, CeilFloorKind, DateTimeField, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::{
-    Binder, Clause, Place,
-    call::is_keyword_function,
-    compare::{as_row, one_column, row_expected, row_operator},
-    keyed::Asked,
     located::at_expr,
-    name_of, name_parts,
-    scope::{ScopeColumn, is_system_column, unsupported_column},
+    scope::{Clause, Place, ScopeColumn, is_system_column, unsupported_column},
+    statement::Statement,
+    syntax::{
+        as_row, field_name, interval_range, is_keyword_function, name_of, name_parts, operator_name,
+        trim_function, unnested,
+    },
+    typing::{row_expected, row_operator},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -22,58 +32,83 @@ use crate::{
         expr::{ExprKind, Subquery, SubqueryKind, on_deep_stack},
     },
     planner::prune,
-    types::{ColumnType, Datum, Type, cast::CastContext, datetime::IntervalRange},
+    types::{ColumnType, Datum, Type, column_type, datetime::IntervalRange},
 };
-impl Binder<'_> {
+
+use compare::one_column;
+
+/// Binds the expressions of a statement.
+pub struct ExpressionBinder<'b, 'a> {
+    /// The state that the statement's expressions share.
+    pub statement: &'b mut Statement<'a>,
+    /// The binder of the queries within them.
+    pub subqueries: &'b mut dyn Subqueries<'a>,
+}
+
+/// The binder of queries, as far as expressions need it: the seam between the two, which call each other.
+pub trait Subqueries<'a> {
+    /// Binds a query within an expression at `place`. It is scalar, and the caller says otherwise; of its rows no more
+    /// is asked than `asked`, if that is given. Returns the types of its columns too.
+    fn subquery(
+        &mut self,
+        statement: &mut Statement<'a>,
+        query: &ast::Query,
+        place: Place<'_>,
+        asked: Option<Asked>,
+    ) -> Result<(Subquery, Vec<ColumnType>)>;
+}
+
+/// The question that is asked of a subquery whose rows may be told apart by keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Existence of rows.
+    Existence,
+    /// Its rows, in any order and number.
+    Rows,
+}
+
+impl ExpressionBinder<'_, '_> {
     /// Binds an expression. Literals and parameters whose type their place must decide stay [`Type::Unknown`].
-    pub(super) fn bind(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
-        self.enter_expression()?;
+    pub fn bind(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
+        self.statement.enter_expression()?;
         let bound = on_deep_stack(|| self.bind_inner(expr, place)).map_err(|error| at_expr(error, expr))?;
-        self.expressions -= 1;
+        self.statement.leave_expression();
         Ok(bound)
     }
 
     /// Binds an expression that must be boolean.
-    pub(super) fn bind_condition(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
+    pub fn bind_condition(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
         let what = match place.clause {
             Clause::JoinOn => "JOIN/ON",
             clause => clause.name(),
         };
         let bound = self.bind(expr, place)?;
-        let mut bound = self.boolean(bound, what).map_err(|error| at_expr(error, expr))?;
+        let mut bound = self.statement.typing.boolean(bound, what).map_err(|error| at_expr(error, expr))?;
         if !matches!(place.clause, Clause::Having) {
             bound.fold();
         }
         Ok(bound)
     }
 
-    fn boolean(&mut self, expr: Expr, what: &str) -> Result<Expr> {
-        let ty = expr.ty.ty;
-        self.coerce(expr, Type::Bool.into(), CastContext::Implicit)?.ok_or_else(|| {
-            SqlError::new(
-                SqlState::DATATYPE_MISMATCH,
-                format!("argument of {what} must be type boolean, not type {}", self.type_name(ty)),
-            )
-        })
-    }
-
     fn bind_inner(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
         use ast::Expr as E;
         match expr {
             E::Nested(inner) => self.bind(inner, place),
-            E::Identifier(ident) if is_keyword_function(ident) => self.keyword_function(&name_of(ident)),
+            E::Identifier(ident) if is_keyword_function(ident) => {
+                self.statement.typing.keyword_function(&name_of(ident))
+            }
             E::Identifier(ident) => {
                 let name = name_of(ident);
-                if let Some(column) = place.scope.column(ident, &mut self.numbers)? {
-                    if let Some(expansions) = &mut self.expansions {
+                if let Some(column) = place.scope.column(&name, &mut self.statement.numbers)? {
+                    if let Some(expansions) = &mut self.statement.expansions {
                         expansions.column(expr, &name, place.scope);
                     }
                     return Ok(column.expr);
                 }
-                if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.numbers)? {
+                if let Some(columns) = place.scope.whole_relation(None, &name, &mut self.statement.numbers)? {
                     return Ok(whole_row(columns));
                 }
-                if let Some(parameter) = self.named_parameter(None, &name) {
+                if let Some(parameter) = self.statement.typing.parameters.named(None, &name) {
                     return Ok(parameter);
                 }
                 if is_system_column(&name) && !place.scope.relations.is_empty() {
@@ -93,13 +128,13 @@ impl Binder<'_> {
             }
             E::TypedString(ast::TypedString { data_type, value, .. }) => {
                 let text = self.literal(value)?;
-                let ty = self.data_type(data_type)?;
-                self.explicit(text, ty)
+                let ty = column_type(data_type)?;
+                self.statement.typing.explicit(text, ty)
             }
             E::Function(function) => self.function_call(function, place),
             E::IsNull(arg) | E::IsNotNull(arg) => {
                 let arg = self.bind(arg, place)?;
-                let arg = self.of_any_type(arg)?;
+                let arg = self.statement.typing.of_any_type(arg)?;
                 let negated = matches!(expr, E::IsNotNull(_));
                 Ok(Expr::new(ExprKind::IsNull { arg: Box::new(arg), negated }, Type::Bool))
             }
@@ -115,20 +150,19 @@ impl Binder<'_> {
                 let value = self.bind(expr, place)?;
                 let low = self.bind(low, place)?;
                 let (first, second) = if *negated { ("<", ">") } else { (">=", "<=") };
-                self.with_value(value, |binder, value| {
-                    let low = binder.operator(first, vec![value.clone(), low])?;
-                    // PostgreSQL binds the value for each bound, so the first one decides the type of a parameter.
-                    let value = match value.kind {
-                        ExprKind::Param(position) => Expr::new(value.kind, binder.params[position]),
-                        _ => value,
-                    };
-                    let high = binder.bind(high, place)?;
-                    let high = binder.operator(second, vec![value, high])?;
-                    Ok(match negated {
-                        true => Expr::any_of(vec![low, high]),
-                        false => Expr::all_of(vec![low, high]),
-                    })
-                })
+                let (held, value) = self.statement.hold(value)?;
+                let low = self.statement.typing.operator(first, vec![value.clone(), low])?;
+                // PostgreSQL binds the value for each bound, so the first one decides the type of a parameter.
+                let value = match value.kind {
+                    ExprKind::Param(position) => self.statement.typing.parameters.at(position),
+                    _ => value,
+                };
+                let high = self.bind(high, place)?;
+                let high = self.statement.typing.operator(second, vec![value, high])?;
+                Ok(held.around(match negated {
+                    true => Expr::any_of(vec![low, high]),
+                    false => Expr::all_of(vec![low, high]),
+                }))
             }
             E::Like { negated, any: false, expr, pattern, escape_char } => {
                 let operator = if *negated { "!~~" } else { "~~" };
@@ -144,8 +178,8 @@ impl Binder<'_> {
                 if let Some(escape) = escape_char {
                     args.push(self.bind(escape, place)?);
                 }
-                let pattern = self.call("similar_to_escape", args)?;
-                self.operator(if *negated { "!~" } else { "~" }, vec![value, pattern])
+                let pattern = self.statement.typing.call("similar_to_escape", args)?;
+                self.statement.typing.operator(if *negated { "!~" } else { "~" }, vec![value, pattern])
             }
             E::InList { expr, list, negated } => {
                 let bound = self.in_list(expr, list, place)?;
@@ -158,8 +192,9 @@ impl Binder<'_> {
             E::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false, place),
             E::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true, place),
             E::Exists { subquery, negated } => {
-                let (bound, _) = self.subquery_asked(subquery, place, Some(Asked::Existence))?;
-                let plan = prune(bound.plan, &BTreeSet::new(), &mut self.numbers.cte_columns);
+                let (bound, _) =
+                    self.subqueries.subquery(self.statement, subquery, place, Some(Asked::Existence))?;
+                let plan = prune(bound.plan, &BTreeSet::new(), &mut self.statement.numbers.cte_columns);
                 let bound = Expr::new(
                     ExprKind::Subquery(Box::new(Subquery { kind: SubqueryKind::Exists, plan, ..bound })),
                     Type::Bool,
@@ -167,7 +202,7 @@ impl Binder<'_> {
                 Ok(negate_if(bound, *negated))
             }
             E::Subquery(query) => {
-                let (bound, columns) = self.subquery(query, place)?;
+                let (bound, columns) = self.subqueries.subquery(self.statement, query, place, None)?;
                 let [ty] = columns[..] else { return Err(one_column()) };
                 Ok(Expr { kind: ExprKind::Subquery(Box::new(bound)), ty })
             }
@@ -176,7 +211,7 @@ impl Binder<'_> {
             }
             E::Tuple(items) => {
                 let items = items.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
-                self.row(items)
+                self.statement.typing.row(items)
             }
             E::Array(array) => {
                 let items =
@@ -188,8 +223,8 @@ impl Binder<'_> {
                     )
                     .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[]."));
                 }
-                let ty = self.common_type(&items, "ARRAY")?;
-                self.array_of(items, ty, "ARRAY")
+                let ty = self.statement.typing.common_type(&items, "ARRAY")?;
+                self.statement.typing.array_of(items, ty, "ARRAY")
             }
             E::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain, place),
             E::Collate { expr, collation } => {
@@ -205,25 +240,25 @@ impl Binder<'_> {
             E::AtTimeZone { timestamp, time_zone } => {
                 let zone = self.bind(time_zone, place)?;
                 let time = self.bind(timestamp, place)?;
-                self.call("timezone", vec![zone, time])
+                self.statement.typing.call("timezone", vec![zone, time])
             }
             E::Extract { field, expr, .. } => {
                 let field = Expr::constant(Datum::Text(field_name(field).into()), Type::Text);
                 let value = self.bind(expr, place)?;
-                self.call("extract", vec![field, value])
+                self.statement.typing.call("extract", vec![field, value])
             }
             E::Ceil { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
                 let arg = self.bind(expr, place)?;
-                self.call("ceil", vec![arg])
+                self.statement.typing.call("ceil", vec![arg])
             }
             E::Floor { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
                 let arg = self.bind(expr, place)?;
-                self.call("floor", vec![arg])
+                self.statement.typing.call("floor", vec![arg])
             }
             E::Position { expr, r#in } => {
                 let part = self.bind(expr, place)?;
                 let whole = self.bind(r#in, place)?;
-                self.call("position", vec![whole, part])
+                self.statement.typing.call("position", vec![whole, part])
             }
             E::Substring { expr, substring_from, substring_for, shorthand, .. } => {
                 let mut args = vec![self.bind(expr, place)?];
@@ -234,7 +269,7 @@ impl Binder<'_> {
                 if let Some(length) = substring_for {
                     args.push(self.bind(length, place)?);
                 }
-                self.call(if *shorthand { "substr" } else { "substring" }, args)
+                self.statement.typing.call(if *shorthand { "substr" } else { "substring" }, args)
             }
             E::Trim { trim_where, trim_what, expr, trim_characters } => {
                 let mut args = vec![self.bind(expr, place)?];
@@ -242,26 +277,26 @@ impl Binder<'_> {
                 for what in what {
                     args.push(self.bind(what, place)?);
                 }
-                self.call(trim_function(trim_where.as_ref()), args)
+                self.statement.typing.call(trim_function(trim_where.as_ref()), args)
             }
             E::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
                 let mut args = Vec::new();
                 for part in [expr, overlay_what, overlay_from].into_iter().chain(overlay_for) {
                     args.push(self.bind(part, place)?);
                 }
-                self.call("overlay", args)
+                self.statement.typing.call("overlay", args)
             }
             E::Interval(interval) => self.interval(interval, place),
             _ => Err(SqlError::unsupported(format!("the expression {expr}"))),
         }
     }
 
-    pub(super) fn compound(&mut self, idents: &[ast::Ident], place: Place<'_>) -> Result<Expr> {
+    pub fn compound(&mut self, idents: &[ast::Ident], place: Place<'_>) -> Result<Expr> {
         let names: Vec<String> = idents.iter().map(name_of).collect();
         let (schema, relation, column) = match &names[..] {
             [relation, column] => (None, relation, column),
             [schema, relation, column] => (Some(schema.as_str()), relation, column),
-            [database, schema, relation, column] if database == self.catalog.database() => {
+            [database, schema, relation, column] if database == self.statement.database => {
                 (Some(schema.as_str()), relation, column)
             }
             _ => {
@@ -271,21 +306,24 @@ impl Binder<'_> {
                 ));
             }
         };
-        match place.scope.qualified(schema, relation, column, &mut self.numbers)? {
+        match place.scope.qualified(schema, relation, column, &mut self.statement.numbers)? {
             Some(column) => Ok(column.expr),
             None => {
-                let parameter =
-                    if schema.is_none() { self.named_parameter(Some(relation), column) } else { None };
+                let parameter = if schema.is_none() {
+                    self.statement.typing.parameters.named(Some(relation), column)
+                } else {
+                    None
+                };
                 parameter.ok_or_else(|| place.scope.missing_relation(relation))
             }
         }
     }
 
     /// A literal or a parameter.
-    pub(super) fn literal(&mut self, value: &ValueWithSpan) -> Result<Expr> {
+    fn literal(&mut self, value: &ValueWithSpan) -> Result<Expr> {
         let text = |text: &str| Ok(Expr::constant(Datum::Text(text.into()), Type::Unknown));
         match &value.value {
-            Value::Number(digits, _) => self.number(digits),
+            Value::Number(digits, _) => self.statement.typing.number(digits),
             Value::SingleQuotedString(s)
             | Value::EscapedStringLiteral(s)
             | Value::UnicodeStringLiteral(s)
@@ -293,34 +331,11 @@ impl Binder<'_> {
             Value::DollarQuotedString(s) => text(&s.value),
             Value::Boolean(value) => Ok(Expr::bool(*value)),
             Value::Null => Ok(Expr::constant(Datum::Null, Type::Unknown)),
-            Value::Placeholder(name) => self.parameter(name).map_err(|error| error.at(value.span)),
+            Value::Placeholder(name) => {
+                self.statement.typing.parameters.numbered(name).map_err(|error| error.at(value.span))
+            }
             other => Err(SqlError::unsupported(format!("the literal {other}"))),
         }
-    }
-
-    fn number(&mut self, digits: &str) -> Result<Expr> {
-        if let Ok(n) = digits.parse::<i32>() {
-            return Ok(Expr::constant(Datum::Int4(n), Type::Int4));
-        }
-        if let Ok(n) = digits.parse::<i64>() {
-            return Ok(Expr::constant(Datum::Int8(n), Type::Int8));
-        }
-        self.parse_literal(digits, Type::Numeric.into())
-    }
-
-    fn parameter(&mut self, name: &str) -> Result<Expr> {
-        let number = name.strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok()).filter(|n| *n > 0);
-        let Some(number) = number else {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_PARAMETER,
-                format!("there is no parameter {name}"),
-            ));
-        };
-        let position = usize::from(number) - 1;
-        if self.params.len() <= position {
-            self.params.resize(position + 1, Type::Unknown);
-        }
-        Ok(Expr::new(ExprKind::Param(position), self.params[position]))
     }
 
     fn binary(
@@ -340,7 +355,7 @@ impl Binder<'_> {
         {
             let left = left.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
             let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
-            return self.compare_rows(operator, left, right);
+            return self.statement.typing.compare_rows(operator, left, right);
         }
         if let (Some(operator), Some(left), ast::Expr::Subquery(query)) =
             (row_operator(&name), as_row(left), unnested(right))
@@ -349,7 +364,7 @@ impl Binder<'_> {
         }
         let left = self.bind(left, place)?;
         let right = self.bind(right, place)?;
-        self.operator(&name, vec![left, right])
+        self.statement.typing.operator(&name, vec![left, right])
     }
 
     /// AND and OR: a chain of one of them becomes one list, however long.
@@ -373,7 +388,7 @@ impl Binder<'_> {
         let mut args = Vec::with_capacity(operands.len());
         for operand in operands.into_iter().rev() {
             let bound = self.bind(operand, place)?;
-            args.push(self.boolean(bound, name).map_err(|error| at_expr(error, operand))?);
+            args.push(self.statement.typing.boolean(bound, name).map_err(|error| at_expr(error, operand))?);
         }
         Ok(match op {
             BinaryOperator::And => Expr::all_of(args),
@@ -384,14 +399,14 @@ impl Binder<'_> {
     fn unary(&mut self, op: UnaryOperator, expr: &ast::Expr, place: Place<'_>) -> Result<Expr> {
         if op == UnaryOperator::Not {
             let arg = self.bind(expr, place)?;
-            let arg = self.boolean(arg, "NOT")?;
+            let arg = self.statement.typing.boolean(arg, "NOT")?;
             return Ok(Expr::new(ExprKind::Not(Box::new(arg)), Type::Bool));
         }
         // The smallest integers are literals only together with their sign.
         if op == UnaryOperator::Minus
             && let ast::Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = expr
         {
-            return self.number(&format!("-{digits}"));
+            return self.statement.typing.number(&format!("-{digits}"));
         }
         let name = match op {
             UnaryOperator::Minus => "-",
@@ -404,23 +419,23 @@ impl Binder<'_> {
             other => return Err(SqlError::unsupported(format!("the operator {other}"))),
         };
         let arg = self.bind(expr, place)?;
-        self.operator(name, vec![arg])
+        self.statement.typing.operator(name, vec![arg])
     }
 
     fn cast(&mut self, expr: &ast::Expr, data_type: &ast::DataType, place: Place<'_>) -> Result<Expr> {
-        let target = self.data_type(data_type)?;
+        let target = column_type(data_type)?;
         // ARRAY[...]::type[] gives its elements their type, and an empty array its own.
         if let (ast::Expr::Array(array), Some(element)) = (unnested(expr), target.ty.element()) {
             let element_type = ColumnType { ty: element, modifier: target.modifier };
             let mut items = Vec::with_capacity(array.elem.len());
             for item in &array.elem {
                 let item = self.bind(item, place)?;
-                items.push(self.explicit(item, element_type)?);
+                items.push(self.statement.typing.explicit(item, element_type)?);
             }
-            return self.array_of(items, element, "ARRAY");
+            return self.statement.typing.array_of(items, element, "ARRAY");
         }
         let arg = self.bind(expr, place)?;
-        self.explicit(arg, target)
+        self.statement.typing.explicit(arg, target)
     }
 
     fn is_bool(
@@ -432,7 +447,7 @@ impl Binder<'_> {
         place: Place<'_>,
     ) -> Result<Expr> {
         let arg = self.bind(arg, place)?;
-        let arg = Box::new(self.boolean(arg, what)?);
+        let arg = Box::new(self.statement.typing.boolean(arg, what)?);
         Ok(Expr::new(ExprKind::IsBool { arg, value, negated }, Type::Bool))
     }
 
@@ -450,30 +465,8 @@ impl Binder<'_> {
             let arg = Box::new(if is_null(&right) { left } else { right });
             return Ok(Expr::new(ExprKind::IsNull { arg, negated: !negated }, Type::Bool));
         }
-        let (equal, args) = self.comparison("=", left, right)?;
+        let (equal, args) = self.statement.typing.comparison("=", left, right)?;
         Ok(Expr::new(ExprKind::Distinct { equal, args: args.into(), negated }, Type::Bool))
-    }
-
-    /// Calls `body` with an expression that can be used more than once: `value` itself where that is cheap and sure to
-    /// give the same value, else a slot that holds it.
-    pub(super) fn with_value(
-        &mut self,
-        value: Expr,
-        body: impl FnOnce(&mut Self, Expr) -> Result<Expr>,
-    ) -> Result<Expr> {
-        let cheap = match &value.kind {
-            ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Param(_) | ExprKind::Slot(_) => true,
-            ExprKind::Cast { arg, .. } => matches!(arg.kind, ExprKind::Column { .. } | ExprKind::Param(_)),
-            _ => false,
-        };
-        if cheap {
-            return body(self, value);
-        }
-        let value = self.known(value)?;
-        let slot = self.numbers.next_slot();
-        let body = body(self, Expr { kind: ExprKind::Slot(slot), ty: value.ty })?;
-        let ty = body.ty;
-        Ok(Expr { kind: ExprKind::Let { slot, value: Box::new(value), body: Box::new(body) }, ty })
     }
 
     fn like(
@@ -488,9 +481,9 @@ impl Binder<'_> {
         let mut pattern = self.bind(pattern, place)?;
         if let Some(escape) = escape {
             let escape = self.bind(escape, place)?;
-            pattern = self.call("like_escape", vec![pattern, escape])?;
+            pattern = self.statement.typing.call("like_escape", vec![pattern, escape])?;
         }
-        self.operator(operator, vec![value, pattern])
+        self.statement.typing.operator(operator, vec![value, pattern])
     }
 
     fn case(
@@ -501,14 +494,14 @@ impl Binder<'_> {
         place: Place<'_>,
     ) -> Result<Expr> {
         let operand = operand.map(|operand| self.bind(operand, place)).transpose()?;
-        let operand = operand.map(|operand| self.known(operand)).transpose()?;
+        let operand = operand.map(|operand| self.statement.typing.known(operand)).transpose()?;
         let mut tests = Vec::with_capacity(conditions.len());
         let mut results = Vec::with_capacity(conditions.len() + 1);
         for arm in conditions {
             let test = self.bind(&arm.condition, place)?;
             tests.push(match operand {
                 Some(_) => test,
-                None => self.boolean(test, "CASE/WHEN")?,
+                None => self.statement.typing.boolean(test, "CASE/WHEN")?,
             });
             results.push(self.bind(&arm.result, place)?);
         }
@@ -518,9 +511,9 @@ impl Binder<'_> {
         });
         // PostgreSQL counts ELSE first.
         results.rotate_right(1);
-        let ty = self.common_type(&results, "CASE")?;
+        let ty = self.statement.typing.common_type(&results, "CASE")?;
         results.rotate_left(1);
-        let mut results = self.all_to(results, ty, "CASE")?;
+        let mut results = self.statement.typing.all_to(results, ty, "CASE")?;
         let Some(otherwise) = results.pop().map(Box::new) else { return Err(row_expected()) };
         let result_type = otherwise.ty;
         let build = |tests: Vec<Expr>, results: Vec<Expr>, otherwise: Box<Expr>| Expr {
@@ -529,33 +522,15 @@ impl Binder<'_> {
         };
         match operand {
             None => Ok(build(tests, results, otherwise)),
-            Some(operand) => self.with_value(operand, |binder, operand| {
+            Some(operand) => {
+                let (held, operand) = self.statement.hold(operand)?;
                 let tests = tests
                     .into_iter()
-                    .map(|test| binder.operator("=", vec![operand.clone(), test]))
+                    .map(|test| self.statement.typing.operator("=", vec![operand.clone(), test]))
                     .collect::<Result<_>>()?;
-                Ok(build(tests, results, otherwise))
-            }),
+                Ok(held.around(build(tests, results, otherwise)))
+            }
         }
-    }
-
-    /// ROW(...).
-    pub(super) fn row(&mut self, items: Vec<Expr>) -> Result<Expr> {
-        let items = items.into_iter().map(|item| self.of_any_type(item)).collect::<Result<_>>()?;
-        Ok(Expr::new(ExprKind::Row(items), Type::Record))
-    }
-
-    /// An array of `items`, each converted to `ty`.
-    pub(super) fn array_of(&mut self, items: Vec<Expr>, ty: Type, what: &str) -> Result<Expr> {
-        let Some(scalar) = ty.scalar() else {
-            return Err(SqlError::unsupported(format!("an array of {}", self.type_name(ty))));
-        };
-        let items = self.all_to(items, ty, what)?;
-        let kind = match items.iter().map(Expr::as_const).collect::<Option<Vec<_>>>() {
-            Some(values) => ExprKind::Const(Datum::Array(scalar, values.into_iter().cloned().collect())),
-            None => ExprKind::Array(scalar, items),
-        };
-        Ok(Expr::new(kind, Type::Array(scalar)))
     }
 
     fn interval(&mut self, interval: &ast::Interval, place: Place<'_>) -> Result<Expr> {
@@ -569,30 +544,10 @@ impl Binder<'_> {
             .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "invalid fields of an interval literal"))?;
         let precision = interval.fractional_seconds_precision.or(interval.leading_precision);
         let precision = precision.map(|digits| u8::try_from(digits.min(6)).unwrap_or(6));
-        self.explicit(value, ColumnType { ty: Type::Interval, modifier: range.modifier(precision) })
+        self.statement
+            .typing
+            .explicit(value, ColumnType { ty: Type::Interval, modifier: range.modifier(precision) })
     }
-}
-
-/// The fields from the first to the last, if an interval may have them.
-fn interval_range(first: &DateTimeField, last: &DateTimeField) -> Option<IntervalRange> {
-    let fields = [
-        ("year", IntervalRange::YEAR),
-        ("month", IntervalRange::MONTH),
-        ("day", IntervalRange::DAY),
-        ("hour", IntervalRange::HOUR),
-        ("minute", IntervalRange::MINUTE),
-        ("second", IntervalRange::SECOND),
-    ];
-    let position = |field: &DateTimeField| {
-        let name = field_name(field);
-        fields.iter().position(|(known, _)| *known == name)
-    };
-    let (first, last) = (position(first)?, position(last)?);
-    // Months have no fixed number of days.
-    if first > last || first < 2 && last >= 2 {
-        return None;
-    }
-    fields[first..=last].iter().map(|(_, field)| *field).reduce(|all, field| all | field)
 }
 
 fn negate_if(expr: Expr, negated: bool) -> Expr {
@@ -606,47 +561,4 @@ fn negate_if(expr: Expr, negated: bool) -> Expr {
 fn whole_row(columns: Vec<ScopeColumn>) -> Expr {
     let items = columns.into_iter().map(|column| column.expr).collect();
     Expr::new(ExprKind::Row(items), Type::Record)
-}
-
-/// The expression within parentheses.
-pub(super) fn unnested(mut expr: &ast::Expr) -> &ast::Expr {
-    while let ast::Expr::Nested(inner) = expr {
-        expr = inner;
-    }
-    expr
-}
-
-pub(super) fn trim_function(side: Option<&TrimWhereField>) -> &'static str {
-    match side {
-        Some(TrimWhereField::Leading) => "ltrim",
-        Some(TrimWhereField::Trailing) => "rtrim",
-        Some(TrimWhereField::Both) | None => "btrim",
-    }
-}
-
-/// A field of EXTRACT or of an interval, as PostgreSQL names it.
-fn field_name(field: &DateTimeField) -> String {
-    match field {
-        DateTimeField::Custom(ident) => name_of(ident),
-        other => other.to_string().to_lowercase(),
-    }
-}
-
-/// An operator's name as PostgreSQL has it.
-pub(super) fn operator_name(op: &BinaryOperator) -> Result<String> {
-    Ok(match op {
-        BinaryOperator::NotEq => "<>".to_owned(),
-        BinaryOperator::PGCustomBinaryOperator(parts) => match &parts[..] {
-            [name] => name.clone(),
-            [schema, name] if schema.eq_ignore_ascii_case("pg_catalog") => name.clone(),
-            _ => {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_FUNCTION,
-                    format!("operator does not exist: {}", parts.join(".")),
-                ));
-            }
-        },
-        BinaryOperator::Custom(name) => name.clone(),
-        other => other.to_string(),
-    })
 }

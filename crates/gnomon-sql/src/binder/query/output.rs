@@ -2,21 +2,31 @@
 
 use sqlparser::ast::{self, SelectItemQualifiedWildcardKind, SetExpr};
 
-use super::{
-    Binder, Place, ResultColumn, ScopeColumn, SelectItem,
-    expr::{trim_function, unnested},
-    located::{at_expr, at_name},
-    name_of,
+use super::QueryBinder;
+use crate::{
+    Result, SqlError, SqlState,
+    binder::{
+        ResultColumn,
+        located::{at_expr, at_name},
+        scope::{Place, ScopeColumn},
+        syntax::{name_of, relation_name, trim_function, unnested},
+        typing::Typing,
+    },
+    catalog::model::Oid,
+    executor::Expr,
 };
-use crate::{Result, SqlError, SqlState, executor::Expr};
 
-impl Binder<'_> {
+/// An item of a select list, bound.
+pub struct SelectItem {
+    pub expr: Expr,
+    pub name: String,
+    pub table: Oid,
+    pub attribute: i16,
+}
+
+impl QueryBinder<'_, '_> {
     /// Binds the items of a select list or of RETURNING.
-    pub(super) fn select_list(
-        &mut self,
-        items: &[ast::SelectItem],
-        place: Place<'_>,
-    ) -> Result<Vec<SelectItem>> {
+    pub fn select_list(&mut self, items: &[ast::SelectItem], place: Place<'_>) -> Result<Vec<SelectItem>> {
         let mut out = Vec::with_capacity(items.len());
         for item in items {
             match item {
@@ -36,7 +46,7 @@ impl Binder<'_> {
                         ));
                     }
                     let columns = &place.scope.columns;
-                    if let Some(expansions) = &mut self.expansions {
+                    if let Some(expansions) = &mut self.statement.expansions {
                         expansions.star(item, columns, place.scope);
                     }
                     out.extend(columns.iter().cloned().map(SelectItem::of_column));
@@ -46,12 +56,12 @@ impl Binder<'_> {
                     options,
                 ) => {
                     plain_wildcard(options)?;
-                    let (schema, relation) = self.relation_name(name)?;
+                    let (schema, relation) = relation_name(name, self.statement.database)?;
                     let columns = place
                         .scope
-                        .whole_relation(schema.as_deref(), &relation, &mut self.numbers)?
+                        .whole_relation(schema.as_deref(), &relation, &mut self.statement.numbers)?
                         .ok_or_else(|| at_name(place.scope.missing_relation(&relation), name))?;
-                    if let Some(expansions) = &mut self.expansions {
+                    if let Some(expansions) = &mut self.statement.expansions {
                         match place.scope.relation(schema.as_deref(), &relation)? {
                             Some(_) => expansions.star(item, &columns, place.scope),
                             None => {
@@ -71,13 +81,13 @@ impl Binder<'_> {
 
     fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
         let (table, attribute) = self.origin(expr, place).map_err(|error| at_expr(error, expr))?;
-        Ok(SelectItem { expr: self.bind(expr, place)?, name, table, attribute })
+        Ok(SelectItem { expr: self.expressions().bind(expr, place)?, name, table, attribute })
     }
     /// The table and column number that an expression names, or zeroes.
     fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
-        let numbers = &mut self.numbers;
+        let numbers = &mut self.statement.numbers;
         let column = match unnested(expr) {
-            ast::Expr::Identifier(ident) => place.scope.column(ident, numbers)?,
+            ast::Expr::Identifier(ident) => place.scope.column(&name_of(ident), numbers)?,
             ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
                 [relation, column] => {
                     place.scope.qualified(None, &name_of(relation), &name_of(column), numbers)?
@@ -92,9 +102,16 @@ impl Binder<'_> {
 
 impl SelectItem {
     /// A column that a star stands for.
-    pub(super) fn of_column(column: ScopeColumn) -> SelectItem {
+    pub fn of_column(column: ScopeColumn) -> SelectItem {
         let ScopeColumn { name, expr, table, attribute } = column;
         SelectItem { expr, name, table, attribute }
+    }
+
+    /// Gives it a type, if it has none; returns its expression.
+    pub fn settled(&mut self, typing: &mut Typing<'_>) -> Result<Expr> {
+        let expr = std::mem::replace(&mut self.expr, Expr::bool(true));
+        self.expr = typing.known(expr)?;
+        Ok(self.expr.clone())
     }
 }
 
@@ -107,7 +124,7 @@ fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
     if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
 }
 
-pub(super) fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
+pub fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
     items
         .into_iter()
         .map(|item| {

@@ -1,45 +1,34 @@
 //! Comparisons of one value, or one row, with many: IN, ANY, ALL, row constructors, subqueries.
 
-use std::sync::Arc;
-
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::{
-    Binder, Clause, Place, Scope,
-    expr::{operator_name, unnested},
-    keyed::{Asked, Keying},
-    name_of,
-    query::plain_argument,
-};
+use super::{Asked, ExpressionBinder};
 use crate::{
     Result, SqlError, SqlState,
+    binder::{
+        scope::Place,
+        syntax::{as_row, operator_name, unnested},
+        typing::{RowOperator, row_expected, row_operator},
+    },
     executor::{
         Expr,
-        expr::{ExprKind, RowPair, Subquery, SubqueryKind},
+        expr::{ExprKind, Subquery, SubqueryKind},
         plan::{Plan, Project},
     },
     functions::Comparison,
     planner::hashed_alike,
-    types::{ColumnType, Type},
+    types::Type,
 };
 
-/// How a list of two-part comparisons of rows is decided.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum RowOperator {
-    Equal,
-    NotEqual,
-    Order(&'static str),
-}
-
-impl Binder<'_> {
-    pub(super) fn in_list(&mut self, expr: &ast::Expr, list: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
+impl ExpressionBinder<'_, '_> {
+    pub fn in_list(&mut self, expr: &ast::Expr, list: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
         if let Some(left) = as_row(expr) {
             let left = left.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
             let mut any = Vec::with_capacity(list.len());
             for item in list {
                 let Some(right) = as_row(item) else { return Err(row_expected()) };
                 let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
-                any.push(self.compare_rows(RowOperator::Equal, left.clone(), right)?);
+                any.push(self.statement.typing.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
             return Ok(Expr::any_of(any));
         }
@@ -55,19 +44,18 @@ impl Binder<'_> {
             0 | 1 => (items, Vec::new()),
             _ => items.into_iter().partition(Expr::has_columns),
         };
-        self.with_value(left, |binder, left| {
-            let mut any = match fixed.is_empty() {
-                true => Vec::new(),
-                false => vec![binder.in_array(left.clone(), fixed)?],
-            };
-            binder.equal_to_each(&left, of_row, &mut any)?;
-            Ok(Expr::any_of(any))
-        })
+        let (held, left) = self.statement.hold(left)?;
+        let mut any = match fixed.is_empty() {
+            true => Vec::new(),
+            false => vec![self.in_array(left.clone(), fixed)?],
+        };
+        self.equal_to_each(&left, of_row, &mut any)?;
+        Ok(held.around(Expr::any_of(any)))
     }
 
     fn equal_to_each(&mut self, left: &Expr, items: Vec<Expr>, any: &mut Vec<Expr>) -> Result<()> {
         for item in items {
-            any.push(self.operator("=", vec![left.clone(), item])?);
+            any.push(self.statement.typing.operator("=", vec![left.clone(), item])?);
         }
         Ok(())
     }
@@ -76,27 +64,26 @@ impl Binder<'_> {
         if items.len() == 1
             && let Some(item) = items.pop()
         {
-            return self.operator("=", vec![left, item]);
+            return self.statement.typing.operator("=", vec![left, item]);
         }
         items.push(left);
-        let common = self.common_type(&items, "IN").ok().filter(|ty| ty.array().is_some());
+        let common = self.statement.typing.common_type(&items, "IN").ok().filter(|ty| ty.array().is_some());
         let Some(left) = items.pop() else { return Err(row_expected()) };
         let Some(common) = common else {
-            return self.with_value(left, |binder, left| {
-                let mut any = Vec::with_capacity(items.len());
-                binder.equal_to_each(&left, items, &mut any)?;
-                Ok(Expr::any_of(any))
-            });
+            let (held, left) = self.statement.hold(left)?;
+            let mut any = Vec::with_capacity(items.len());
+            self.equal_to_each(&left, items, &mut any)?;
+            return Ok(held.around(Expr::any_of(any)));
         };
         let left = match left.ty.ty {
-            Type::Unknown => self.explicit(left, common.into())?,
+            Type::Unknown => self.statement.typing.explicit(left, common.into())?,
             _ => left,
         };
-        let array = self.array_of(items, common, "IN")?;
+        let array = self.statement.typing.array_of(items, common, "IN")?;
         self.any_all_array(left, "=", array, false)
     }
 
-    pub(super) fn any_all(
+    pub fn any_all(
         &mut self,
         left: &ast::Expr,
         op: &BinaryOperator,
@@ -118,7 +105,7 @@ impl Binder<'_> {
             Type::Unknown => {
                 let element = if left.ty.ty == Type::Unknown { Type::Text } else { left.ty.ty };
                 let ty = element.array().ok_or_else(|| array_expected(all))?;
-                self.explicit(array, ty.into())?
+                self.statement.typing.explicit(array, ty.into())?
             }
             Type::Name | Type::Text => return Err(array_expected(all)),
             _ => array,
@@ -126,12 +113,12 @@ impl Binder<'_> {
         let element = array.ty.ty.element().ok_or_else(|| array_expected(all))?;
         // Which operator applies, and what its arguments become, is settled with a stand-in for the elements.
         let stand_in = Expr::new(ExprKind::Slot(usize::MAX), element);
-        let (function, [left, converted]) = self.comparison(name, left, stand_in)?;
+        let (function, [left, converted]) = self.statement.typing.comparison(name, left, stand_in)?;
         let array = match converted.ty.ty == element {
             true => array,
             false => {
                 let ty = converted.ty.ty.array().ok_or_else(|| array_expected(all))?;
-                self.explicit(array, ty.into())?
+                self.statement.typing.explicit(array, ty.into())?
             }
         };
         if function.returns() != Type::Bool {
@@ -146,13 +133,13 @@ impl Binder<'_> {
         );
         let is_fixed = !array.has_columns() && !array.is_volatile() && array.outer_slots().is_empty();
         let list = (decides && is_fixed && array.ty.ty.element() == Some(left.ty.ty))
-            .then(|| self.numbers.next_subquery());
+            .then(|| self.statement.numbers.next_subquery());
         let kind = ExprKind::AnyAll { function, all, left: Box::new(left), array: Box::new(array), list };
         Ok(Expr::new(kind, Type::Bool))
     }
 
     /// `left op ANY (query)`, or ALL.
-    pub(super) fn quantified(
+    pub fn quantified(
         &mut self,
         left: &ast::Expr,
         name: &str,
@@ -169,7 +156,8 @@ impl Binder<'_> {
             Some(items) => items.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?,
             None => vec![self.bind(left, place)?],
         };
-        let (mut bound, columns) = self.subquery_asked(query, place, Some(Asked::Rows))?;
+        let (mut bound, columns) =
+            self.subqueries.subquery(self.statement, query, place, Some(Asked::Rows))?;
         if columns.len() != left.len() {
             let few = if columns.len() < left.len() { "few" } else { "many" };
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {few} columns")));
@@ -177,9 +165,9 @@ impl Binder<'_> {
         let rows = columns.iter().enumerate().map(|(index, ty)| Expr::column(index, "?column?", *ty));
         let mut pairs = Vec::with_capacity(left.len());
         for (left, right) in left.into_iter().zip(rows) {
-            let (function, [left, right]) = self.comparison(name, left, right)?;
+            let (function, [left, right]) = self.statement.typing.comparison(name, left, right)?;
             // The left side, cast to what the operator takes, waits in a slot while the subquery's rows pass.
-            let slot = self.numbers.next_slot();
+            let slot = self.statement.numbers.next_slot();
             let value = Expr { kind: ExprKind::Slot(slot), ty: left.ty };
             bound.args.push((slot, left));
             pairs.push((function, slot, [value, right]));
@@ -195,11 +183,12 @@ impl Binder<'_> {
         let test = match row_operator(name) {
             Some(operator) if pairs.len() > 1 => {
                 let (left, right) = pairs.into_iter().map(|(_, _, [left, right])| (left, right)).unzip();
-                self.compare_rows(operator, left, right)?
+                self.statement.typing.compare_rows(operator, left, right)?
             }
             _ => {
-                let mut tests =
-                    pairs.into_iter().map(|(function, _, args)| self.apply(function, args.into()));
+                let mut tests = pairs
+                    .into_iter()
+                    .map(|(function, _, args)| self.statement.typing.apply(function, args.into()));
                 match (tests.next(), tests.next()) {
                     (Some(test), None) => test?,
                     _ => return Err(row_expected()),
@@ -212,7 +201,7 @@ impl Binder<'_> {
     }
 
     /// `(a, b) op (SELECT ...)`, of at most one row.
-    pub(super) fn compare_with_subquery(
+    pub fn compare_with_subquery(
         &mut self,
         operator: RowOperator,
         left: &[&ast::Expr],
@@ -220,7 +209,7 @@ impl Binder<'_> {
         place: Place<'_>,
     ) -> Result<Expr> {
         let left = left.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
-        let (bound, columns) = self.subquery(query, place)?;
+        let (bound, columns) = self.subqueries.subquery(self.statement, query, place, None)?;
         if columns.len() != left.len() {
             let few = if columns.len() < left.len() { "few" } else { "many" };
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("subquery has too {few} columns")));
@@ -230,128 +219,21 @@ impl Binder<'_> {
         let record = Expr::new(ExprKind::Row(items), Type::Record);
         let plan = Plan::Project(Project { input: bound.plan, columns: vec![record] }.into());
         let kind = ExprKind::Subquery(Box::new(Subquery { plan, ..bound }));
-        self.with_value(Expr::new(kind, Type::Record), |binder, record| {
-            let right = columns
-                .iter()
-                .enumerate()
-                .map(|(index, ty)| Expr {
-                    kind: ExprKind::Field { record: Box::new(record.clone()), index },
-                    ty: *ty,
-                })
-                .collect();
-            binder.compare_rows(operator, left, right)
-        })
-    }
-
-    /// Binds a subquery; it is made scalar, and the caller says otherwise.
-    pub(super) fn subquery(
-        &mut self,
-        query: &ast::Query,
-        place: Place<'_>,
-    ) -> Result<(Subquery, Vec<ColumnType>)> {
-        self.subquery_asked(query, place, None)
-    }
-
-    /// As [`Binder::subquery`], of which no more is asked than this.
-    pub(super) fn subquery_asked(
-        &mut self,
-        query: &ast::Query,
-        place: Place<'_>,
-        asked: Option<Asked>,
-    ) -> Result<(Subquery, Vec<ColumnType>)> {
-        if matches!(place.clause, Clause::Check | Clause::Default) {
-            let what = if place.clause == Clause::Check { "check constraint" } else { "DEFAULT expression" };
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("cannot use subquery in {what}"),
-            ));
-        }
-        let scope = Scope::of_query(place);
-        let changing = self.changing_references;
-        self.keying = Keying { asked, found: None };
-        let (plan, columns) = self.bind_query(query, &scope, None)?;
-        let keyed = self.keying.found.take();
-        let (args, correlated) = scope.into_captures();
-        let changes = self.changing_references > changing;
-        let keyed = keyed.filter(|_| correlated && !changes && !plan.is_lookup()).map(Arc::new);
-        let correlated = correlated || changes;
-        let outer_slots = Arc::new(plan.outer_slots());
-        let id = self.numbers.next_subquery();
-        let types = columns.iter().map(|column| column.ty).collect();
-        Ok((Subquery { id, kind: SubqueryKind::Scalar, plan, args, correlated, outer_slots, keyed }, types))
-    }
-
-    pub(super) fn compare_rows(
-        &mut self,
-        operator: RowOperator,
-        left: Vec<Expr>,
-        right: Vec<Expr>,
-    ) -> Result<Expr> {
-        if left.len() != right.len() {
-            return Err(SqlError::new(
-                SqlState::SYNTAX_ERROR,
-                "unequal number of entries in row expressions",
-            ));
-        }
-        let pairs = left.into_iter().zip(right);
-        match operator {
-            RowOperator::Equal => {
-                let tests = pairs.map(|(left, right)| self.operator("=", vec![left, right]));
-                Ok(Expr::and(tests.collect::<Result<_>>()?))
-            }
-            RowOperator::NotEqual => {
-                let tests = pairs.map(|(left, right)| self.operator("<>", vec![left, right]));
-                Ok(Expr::or(tests.collect::<Result<_>>()?))
-            }
-            RowOperator::Order(name) => {
-                let mut bound = Vec::new();
-                for (left, right) in pairs {
-                    let (equal, args) = self.comparison("=", left, right)?;
-                    let [left, right] = args.clone();
-                    let (order, _) = self.comparison(name, left, right)?;
-                    bound.push(RowPair { equal, order, args });
-                }
-                Ok(Expr::new(ExprKind::RowCompare { pairs: bound }, Type::Bool))
-            }
-        }
+        let (held, record) = self.statement.hold(Expr::new(kind, Type::Record))?;
+        let right = columns
+            .iter()
+            .enumerate()
+            .map(|(index, ty)| Expr {
+                kind: ExprKind::Field { record: Box::new(record.clone()), index },
+                ty: *ty,
+            })
+            .collect();
+        Ok(held.around(self.statement.typing.compare_rows(operator, left, right)?))
     }
 }
 
-/// The fields, if it is a row constructor: `(a, b)` or `ROW(a, b)`.
-pub(super) fn as_row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
-    let (name, args) = match unnested(expr) {
-        ast::Expr::Tuple(items) => return Some(items.iter().collect()),
-        ast::Expr::Function(call) => (&call.name.0[..], &call.args),
-        _ => return None,
-    };
-    match (name, args) {
-        ([ast::ObjectNamePart::Identifier(name)], ast::FunctionArguments::List(list))
-            if name_of(name) == "row" =>
-        {
-            list.args.iter().map(|arg| plain_argument(arg).ok()).collect()
-        }
-        _ => None,
-    }
-}
-
-pub(super) fn row_operator(name: &str) -> Option<RowOperator> {
-    Some(match name {
-        "=" => RowOperator::Equal,
-        "<>" => RowOperator::NotEqual,
-        "<" => RowOperator::Order("<"),
-        "<=" => RowOperator::Order("<="),
-        ">" => RowOperator::Order(">"),
-        ">=" => RowOperator::Order(">="),
-        _ => return None,
-    })
-}
-
-pub(super) fn one_column() -> SqlError {
+pub fn one_column() -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
-}
-
-pub(super) fn row_expected() -> SqlError {
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, "row expressions cannot be compared with a single value")
 }
 
 fn array_expected(all: bool) -> SqlError {

@@ -10,12 +10,15 @@ use sqlparser::ast::{
     TableWithJoins,
 };
 
-use super::{
-    Binder, Clause, Place, Relation, ResultColumn, Scope, ScopeColumn, ScopeRelation, call::is_keyword_call,
-    located::at_name, missing_table, name_of, name_parts,
-};
+use super::{BoundQuery, Output, QueryBinder};
 use crate::{
     Result, SqlError, SqlState,
+    binder::{
+        Relation, ResultColumn,
+        located::at_name,
+        scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation},
+        syntax::{function_name, is_keyword_call, name_of, name_parts, relation_name},
+    },
     catalog::model::View,
     executor::{
         Expr,
@@ -41,9 +44,9 @@ struct FromCx<'s> {
     next: usize,
 }
 
-impl Binder<'_> {
+impl QueryBinder<'_, '_> {
     /// Binds FROM. Its items' names go into the scope returned, which lies within `level`.
-    pub(super) fn bind_from<'s>(
+    pub fn bind_from<'s>(
         &mut self,
         from: &[TableWithJoins],
         level: &'s Scope<'s>,
@@ -51,7 +54,7 @@ impl Binder<'_> {
         self.bind_from_after(from, level, &Scope::empty(), 0)
     }
 
-    /// As [`Binder::bind_from`], after relations whose columns take the numbers below `next`: LATERAL items see them,
+    /// As [`QueryBinder::bind_from`], after relations whose columns take the numbers below `next`: LATERAL items see them,
     /// and no name may be theirs.
     pub fn bind_from_after<'s>(
         &mut self,
@@ -124,21 +127,22 @@ impl Binder<'_> {
                 .map(|column| column.name.clone())
                 .collect(),
         };
-        if let (JoinConstraint::Natural, Some(expansions)) = (constraint, &mut self.expansions) {
+        if let (JoinConstraint::Natural, Some(expansions)) = (constraint, &mut self.statement.expansions) {
             expansions.natural(constraint, &using);
         }
         let mut merged = Vec::with_capacity(using.len());
         for name in &using {
             let (a, b) = (using_column(&left, name, "left")?, using_column(&right, name, "right")?);
-            condition.push(self.operator("=", vec![a.expr.clone(), b.expr.clone()])?);
+            condition.push(self.statement.typing.operator("=", vec![a.expr.clone(), b.expr.clone()])?);
             let mut column = if kind == JoinKind::Right { b.clone() } else { a.clone() };
-            let ty = self.common_type(&[a.expr.clone(), b.expr.clone()], "JOIN/USING")?;
+            let ty = self.statement.typing.common_type(&[a.expr.clone(), b.expr.clone()], "JOIN/USING")?;
             if kind == JoinKind::Full {
-                let args = self.all_to(vec![a.expr.clone(), b.expr.clone()], ty, "JOIN/USING")?;
+                let args =
+                    self.statement.typing.all_to(vec![a.expr.clone(), b.expr.clone()], ty, "JOIN/USING")?;
                 column.expr = Expr::new(ExprKind::Coalesce(args), ty);
                 (column.table, column.attribute) = (0, 0);
             } else if column.expr.ty.ty != ty {
-                column.expr = self.explicit(column.expr, ty.into())?;
+                column.expr = self.statement.typing.explicit(column.expr, ty.into())?;
             }
             merged.push(column);
         }
@@ -150,7 +154,7 @@ impl Binder<'_> {
         let mut scope = Scope::within(cx.level);
         (scope.relations, scope.columns) = (relations, columns);
         if let JoinConstraint::On(on) = constraint {
-            let on = self.bind_condition(on, Place::new(&scope, Clause::JoinOn))?;
+            let on = self.expressions().bind_condition(on, Place::new(&scope, Clause::JoinOn))?;
             on.split_and(&mut condition);
         }
         let tree = JoinTree::Join { kind, left: Box::new(left.tree), right: Box::new(right.tree), condition };
@@ -164,9 +168,9 @@ impl Binder<'_> {
         before: &Scope<'_>,
         left: Option<&Piece>,
     ) -> Result<Piece> {
-        self.enter()?;
+        self.statement.enter_query()?;
         let piece = self.table_factor_inner(factor, cx, before, left)?;
-        self.leave();
+        self.statement.leave_query();
         Ok(piece)
     }
 
@@ -190,19 +194,11 @@ impl Binder<'_> {
             TableFactor::Table { name, alias, args: None, with_ordinality, sample: None, .. }
                 if is_keyword_call(name) =>
             {
-                let name = self.function_name(name)?;
-                let call = self.keyword_function(&name)?;
+                let name = function_name(name)?;
+                let call = self.statement.typing.keyword_function(&name)?;
                 let columns = vec![(name.clone(), call.ty)];
                 let functions = vec![RowsFrom::Scalar(call)];
-                self.functions_item(
-                    functions,
-                    columns,
-                    Vec::new(),
-                    name,
-                    alias.as_ref(),
-                    *with_ordinality,
-                    cx,
-                )
+                functions_item(functions, columns, Vec::new(), name, alias.as_ref(), *with_ordinality, cx)
             }
             TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
                 self.named_relation(name, alias.as_ref(), cx)
@@ -220,31 +216,33 @@ impl Binder<'_> {
                 let mut functions = Vec::new();
                 let mut columns = Vec::new();
                 for array in array_exprs {
-                    let arg = self.bind(array, Place::new(&inner, Clause::From))?;
-                    let (function, returned) = self.rows_from("unnest", vec![arg])?;
+                    let arg = self.expressions().bind(array, Place::new(&inner, Clause::From))?;
+                    let (function, returned) = self.statement.typing.rows_from("unnest", vec![arg])?;
                     functions.push(function);
                     columns.extend(returned);
                 }
                 let (params, _) = inner.into_captures();
                 let name = "unnest".to_owned();
-                self.functions_item(functions, columns, params, name, alias.as_ref(), *with_ordinality, cx)
+                functions_item(functions, columns, params, name, alias.as_ref(), *with_ordinality, cx)
             }
             TableFactor::Derived { lateral, subquery, alias, sample: None } => {
                 let (plan, columns, params) = if *lateral {
                     let scope = lateral_scope(cx.level, before, left);
                     let inner = Scope::of_query(Place::new(&scope, Clause::FromQuery));
-                    let (plan, columns) = self.bind_query(subquery, &inner, None)?;
+                    let BoundQuery { plan, columns, .. } =
+                        self.bind_query(subquery, &inner, Output::Own, None)?;
                     (plan, columns, inner.into_captures().0)
                 } else {
                     let inner = Scope::of_query(Place::new(cx.level, Clause::FromQuery));
-                    let (plan, columns) = self.bind_query(subquery, &inner, None)?;
+                    let BoundQuery { plan, columns, .. } =
+                        self.bind_query(subquery, &inner, Output::Own, None)?;
                     (plan, columns, inner.into_captures().0)
                 };
                 let Some(alias) = alias else {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
                         .hint("For example, FROM (SELECT ...) [AS] foo."));
                 };
-                self.plan_item(plan, &columns, params, name_of(&alias.name), Some(alias), cx)
+                plan_item(plan, &columns, params, name_of(&alias.name), Some(alias), cx)
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 // Within parentheses, the items before are seen as LATERAL sees them.
@@ -273,29 +271,21 @@ impl Binder<'_> {
         alias: Option<&TableAlias>,
         cx: &mut FromCx<'_>,
     ) -> Result<Piece> {
-        let (schema, relation) = self.relation_name(name)?;
+        let (schema, relation) = relation_name(name, self.statement.database)?;
         if schema.is_none()
-            && let Some(cte) = self.ctes.iter().rev().find(|cte| cte.name == relation)
+            && let Some(cte) = self.relations.ctes.iter().rev().find(|cte| cte.name == relation)
         {
             let cte = cte.clone();
-            *self.numbers.cte_references.entry(cte.table).or_default() += 1;
+            *self.statement.numbers.cte_references.entry(cte.table).or_default() += 1;
             if cte.changes {
-                self.changing_references += 1;
+                self.relations.changing_references += 1;
             }
             let scan = CteScan { table: cte.table, name: relation.clone() };
             let plan = Plan::CteScan(Arc::new(scan));
-            return self.plan_item(plan, &cte.columns, Vec::new(), relation, alias, cx);
+            return plan_item(plan, &cte.columns, Vec::new(), relation, alias, cx);
         }
-        let found = self
-            .catalog
-            .relation(schema.as_deref(), &relation)
-            .and_then(|found| {
-                found.ok_or_else(|| match &schema {
-                    Some(schema) => missing_table(Some(schema), &relation),
-                    None => self.missing_name(&relation),
-                })
-            })
-            .map_err(|error| at_name(error, name))?;
+        let found =
+            self.relations.find(schema.as_deref(), &relation).map_err(|error| at_name(error, name))?;
         let base = cx.next;
         match found {
             Relation::Table(table) => {
@@ -326,7 +316,7 @@ impl Binder<'_> {
             Relation::View(view) => {
                 let (plan, columns) = self.view(&view)?;
                 let name = alias.map_or_else(|| relation, |alias| name_of(&alias.name));
-                let mut piece = self.plan_item(plan, &columns, Vec::new(), name, alias, cx)?;
+                let mut piece = plan_item(plan, &columns, Vec::new(), name, alias, cx)?;
                 if let (None, [relation]) = (alias, &mut piece.relations[..]) {
                     relation.schema = Some(view.schema.clone());
                 }
@@ -337,13 +327,13 @@ impl Binder<'_> {
 
     /// The plan of a view's query. Its names are not those of the statement around it.
     fn view(&mut self, view: &View) -> Result<(Plan, Vec<ResultColumn>)> {
-        let query = self.catalog.view_query(view)?;
-        let ctes = std::mem::take(&mut self.ctes);
-        let expansions = self.expansions.take();
+        let query = self.relations.catalog.view_query(view)?;
+        let ctes = std::mem::take(&mut self.relations.ctes);
+        let expansions = self.statement.expansions.take();
         let scope = Scope::empty();
-        let (plan, mut columns) = self.bind_query(&query, &scope, None)?;
-        self.ctes = ctes;
-        self.expansions = expansions;
+        let BoundQuery { plan, mut columns, .. } = self.bind_query(&query, &scope, Output::Own, None)?;
+        self.relations.ctes = ctes;
+        self.statement.expansions = expansions;
         if columns.len() != view.columns.len() {
             return Err(view.damaged("It has another number of columns than the view."));
         }
@@ -352,33 +342,6 @@ impl Binder<'_> {
             (column.table, column.attribute) = (view.oid, i16::try_from(position + 1).unwrap_or(0));
         }
         Ok((plan, columns))
-    }
-
-    fn plan_item(
-        &mut self,
-        plan: Plan,
-        columns: &[ResultColumn],
-        params: Vec<(usize, Expr)>,
-        name: String,
-        alias: Option<&TableAlias>,
-        cx: &mut FromCx<'_>,
-    ) -> Result<Piece> {
-        let name = alias.map_or(name, |alias| name_of(&alias.name));
-        let base = cx.next;
-        let scope_columns = columns.iter().enumerate().map(|(position, column)| ScopeColumn {
-            name: column.name.clone(),
-            expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
-            table: column.table,
-            attribute: column.attribute,
-        });
-        let relation = ScopeRelation {
-            schema: None,
-            columns: rename(scope_columns.collect(), alias)?,
-            name,
-            aliased: None,
-            stored: None,
-        };
-        Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
     }
 
     fn function_item(
@@ -397,49 +360,74 @@ impl Binder<'_> {
             let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
                 return Err(SqlError::unsupported(format!("the argument {arg} of a function in FROM")));
             };
-            bound.push(self.bind(arg, Place::new(&inner, Clause::From))?);
+            bound.push(self.expressions().bind(arg, Place::new(&inner, Clause::From))?);
         }
-        let name = self.function_name(name)?;
-        let (function, columns) = self.rows_from(&name, bound)?;
+        let name = function_name(name)?;
+        let (function, columns) = self.statement.typing.rows_from(&name, bound)?;
         let (params, _) = inner.into_captures();
-        self.functions_item(vec![function], columns, params, name, alias, ordinality, cx)
+        functions_item(vec![function], columns, params, name, alias, ordinality, cx)
     }
+}
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one FROM item")]
-    fn functions_item(
-        &mut self,
-        functions: Vec<RowsFrom>,
-        mut columns: Vec<(String, ColumnType)>,
-        params: Vec<(usize, Expr)>,
-        name: String,
-        alias: Option<&TableAlias>,
-        ordinality: bool,
-        cx: &mut FromCx<'_>,
-    ) -> Result<Piece> {
-        let name = alias.map_or(name, |alias| name_of(&alias.name));
-        // A function of one column gives it the alias's name.
-        if let (Some(_), [(column, _)]) = (alias, &mut columns[..]) {
-            column.clone_from(&name);
-        }
-        if ordinality {
-            columns.push(("ordinality".to_owned(), Type::Int8.into()));
-        }
-        let base = cx.next;
-        let scope_columns = columns.iter().enumerate().map(|(position, (column, ty))| ScopeColumn {
-            name: column.clone(),
-            expr: Expr::column(base + position, format!("{name}.{column}"), *ty),
-            table: 0,
-            attribute: 0,
-        });
-        let relation = ScopeRelation {
-            schema: None,
-            columns: rename(scope_columns.collect(), alias)?,
-            name,
-            aliased: None,
-            stored: None,
-        };
-        Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))
+fn plan_item(
+    plan: Plan,
+    columns: &[ResultColumn],
+    params: Vec<(usize, Expr)>,
+    name: String,
+    alias: Option<&TableAlias>,
+    cx: &mut FromCx<'_>,
+) -> Result<Piece> {
+    let name = alias.map_or(name, |alias| name_of(&alias.name));
+    let base = cx.next;
+    let scope_columns = columns.iter().enumerate().map(|(position, column)| ScopeColumn {
+        name: column.name.clone(),
+        expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
+        table: column.table,
+        attribute: column.attribute,
+    });
+    let relation = ScopeRelation {
+        schema: None,
+        columns: rename(scope_columns.collect(), alias)?,
+        name,
+        aliased: None,
+        stored: None,
+    };
+    Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts of one FROM item")]
+fn functions_item(
+    functions: Vec<RowsFrom>,
+    mut columns: Vec<(String, ColumnType)>,
+    params: Vec<(usize, Expr)>,
+    name: String,
+    alias: Option<&TableAlias>,
+    ordinality: bool,
+    cx: &mut FromCx<'_>,
+) -> Result<Piece> {
+    let name = alias.map_or(name, |alias| name_of(&alias.name));
+    // A function of one column gives it the alias's name.
+    if let (Some(_), [(column, _)]) = (alias, &mut columns[..]) {
+        column.clone_from(&name);
     }
+    if ordinality {
+        columns.push(("ordinality".to_owned(), Type::Int8.into()));
+    }
+    let base = cx.next;
+    let scope_columns = columns.iter().enumerate().map(|(position, (column, ty))| ScopeColumn {
+        name: column.clone(),
+        expr: Expr::column(base + position, format!("{name}.{column}"), *ty),
+        table: 0,
+        attribute: 0,
+    });
+    let relation = ScopeRelation {
+        schema: None,
+        columns: rename(scope_columns.collect(), alias)?,
+        name,
+        aliased: None,
+        stored: None,
+    };
+    Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))
 }
 
 impl FromCx<'_> {

@@ -1,0 +1,212 @@
+//! VALUES, TABLE and set operations.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
+
+use super::{
+    Output, QueryBinder,
+    output::{SelectItem, output_columns},
+    select::is_open,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    binder::{
+        ResultColumn,
+        located::at_expr,
+        scope::{Clause, Place, Scope},
+    },
+    executor::{
+        Expr,
+        plan::{self, Plan},
+    },
+    planner::{self, BoundSelect, plan_select, plan_set_operation},
+    types::{ColumnType, Type},
+};
+
+impl QueryBinder<'_, '_> {
+    /// `TABLE name`, which is `SELECT * FROM name`.
+    pub(super) fn bind_table_command(
+        &mut self,
+        name: ast::ObjectName,
+        level: &Scope<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let factor = ast::TableFactor::Table {
+            name,
+            alias: None,
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        let from = [ast::TableWithJoins { relation: factor, joins: Vec::new() }];
+        let (from, scope, width) = self.bind_from(&from, level)?;
+        let items = scope.columns.iter().cloned().map(SelectItem::of_column);
+        let (columns, exprs) = output_columns(items.collect());
+        let select = BoundSelect {
+            from,
+            width,
+            filter: Vec::new(),
+            grouping: None,
+            aggregates: Vec::new(),
+            having: Vec::new(),
+            windows: Vec::new(),
+            columns: exprs,
+            distinct: None,
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+        };
+        let environment = self.statement.typing.context.environment;
+        Ok((plan_select(select, &mut self.statement.numbers, environment)?, columns))
+    }
+
+    pub(super) fn bind_values(
+        &mut self,
+        values: &ast::Values,
+        level: &Scope<'_>,
+        output: Output<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let place = Place::new(level, Clause::Values);
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            if row.content.len() != width {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "VALUES lists must all be the same length",
+                ));
+            }
+            let mut cells = row
+                .content
+                .iter()
+                .map(|expr| self.expressions().bind(expr, place))
+                .collect::<Result<Vec<_>>>()?;
+            for ((cell, expr), (column, ty)) in cells.iter_mut().zip(&row.content).zip(output.targets()) {
+                let bound = std::mem::replace(cell, Expr::bool(true));
+                *cell = self
+                    .statement
+                    .typing
+                    .assigned(bound, column, *ty)
+                    .map_err(|error| at_expr(error, expr))?;
+            }
+            rows.push(cells);
+        }
+        let mut columns = Vec::with_capacity(width);
+        for position in 0..width {
+            let ty = match output.target(position) {
+                Some((_, ty)) => *ty,
+                None => {
+                    let cells: Vec<Expr> = rows.iter().map(|row: &Vec<Expr>| row[position].clone()).collect();
+                    let ty = self.statement.typing.common_type(&cells, "VALUES")?;
+                    for (row, cell) in rows.iter_mut().zip(self.statement.typing.all_to(cells, ty, "VALUES")?)
+                    {
+                        row[position] = cell;
+                    }
+                    let modifier = rows[0][position].ty.modifier;
+                    let same = rows.iter().all(|row| row[position].ty == ColumnType { ty, modifier });
+                    ColumnType { ty, modifier: if same { modifier } else { -1 } }
+                }
+            };
+            let name = format!("column{}", position + 1);
+            columns.push(ResultColumn { name, ty, table: 0, attribute: 0 });
+        }
+        rows.iter_mut().flatten().for_each(Expr::fold);
+        Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
+    }
+
+    /// Binds a set operation. A chain of them is bound arm by arm: it may be longer than a stack is deep.
+    pub(super) fn bind_set_operation(
+        &mut self,
+        body: &SetExpr,
+        level: &Scope<'_>,
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let (mut first, mut operations) = (body, Vec::new());
+        while let SetExpr::SetOperation { left, op, set_quantifier, right } = first {
+            operations.push((*op, *set_quantifier, &**right));
+            first = left;
+        }
+        let mut bound = self.bind_arm(first, level)?;
+        for (op, quantifier, right) in operations.into_iter().rev() {
+            let right = self.bind_arm(right, level)?;
+            bound = self.combine_arms(bound, op, quantifier, right)?;
+        }
+        Ok(bound)
+    }
+
+    fn combine_arms(
+        &mut self,
+        (left, mut columns): (Plan, Vec<ResultColumn>),
+        op: SetOperator,
+        quantifier: SetQuantifier,
+        (right, others): (Plan, Vec<ResultColumn>),
+    ) -> Result<(Plan, Vec<ResultColumn>)> {
+        let all = match quantifier {
+            SetQuantifier::All => true,
+            SetQuantifier::None | SetQuantifier::Distinct => false,
+            _ => return Err(SqlError::unsupported("BY NAME")),
+        };
+        let (op, name) = match op {
+            SetOperator::Union => (planner::SetOperator::Union, "UNION"),
+            SetOperator::Intersect => (planner::SetOperator::Intersect, "INTERSECT"),
+            SetOperator::Except => (planner::SetOperator::Except, "EXCEPT"),
+            SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
+        };
+        if columns.len() != others.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("each {name} query must have the same number of columns"),
+            ));
+        }
+        let (mut left_exprs, mut right_exprs) = (Vec::new(), Vec::new());
+        for (position, (a, b)) in columns.iter_mut().zip(&others).enumerate() {
+            let (x, y) = (arm_column(&left, position, a.ty), arm_column(&right, position, b.ty));
+            let pair = [x, y];
+            let ty = self.statement.typing.common_type(&pair, name)?;
+            let mut pair = self.statement.typing.all_to(pair.into(), ty, name)?;
+            right_exprs.extend(pair.pop());
+            left_exprs.extend(pair.pop());
+            let modifier = if a.ty == b.ty && a.ty.ty == ty { a.ty.modifier } else { -1 };
+            a.ty = ColumnType { ty, modifier };
+            (a.table, a.attribute) = (0, 0);
+        }
+        let types = columns.iter().map(|column| column.ty.ty).collect();
+        let plan =
+            plan_set_operation(op, all, projected(left, left_exprs), projected(right, right_exprs), types);
+        Ok((plan, columns))
+    }
+
+    /// An arm of a set operation: literals of unknown type stay so until both arms are known.
+    fn bind_arm(&mut self, arm: &SetExpr, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
+        self.bind_set_expr(arm, level, Output::Arm)
+    }
+}
+
+/// The column of an arm of a set operation; a literal shows itself, so that it can take the other arm's type.
+fn arm_column(plan: &Plan, position: usize, ty: ColumnType) -> Expr {
+    if ty.ty == Type::Unknown {
+        let columns = match plan {
+            Plan::Project(project) => &project.columns[..],
+            Plan::Values(values) => values.rows.first().map_or(&[][..], Vec::as_slice),
+            _ => &[],
+        };
+        if let Some(expr) = columns.get(position).filter(|expr| is_open(expr)) {
+            return expr.clone();
+        }
+    }
+    Expr::column(position, "?column?", ty)
+}
+
+/// A plan whose columns are these expressions of its own; itself if nothing changes.
+fn projected(plan: Plan, columns: Vec<Expr>) -> Plan {
+    let unchanged = columns.iter().enumerate().all(|(position, column)| column.as_column() == Some(position));
+    match unchanged {
+        true => plan,
+        false => Plan::Project(Arc::new(plan::Project { input: plan, columns })),
+    }
+}

@@ -1,0 +1,98 @@
+//! The relations that FROM can name: common table expressions, and those of the catalog.
+
+use std::sync::Arc;
+
+use sqlparser::ast::ObjectName;
+
+use super::{CatalogView, Relation, ResultColumn, located::at_name, syntax::relation_name};
+use crate::{Result, SqlError, SqlState, catalog::model::Table};
+
+/// The names of relations, as far as they are in reach.
+pub struct Relations<'a> {
+    /// The relations of the catalog.
+    pub catalog: &'a dyn CatalogView,
+    /// Common table expressions in reach, innermost last.
+    pub ctes: Vec<CteName>,
+    /// The names of common table expressions that are not in reach yet, for messages.
+    pub future_ctes: Vec<String>,
+    /// Number of references bound so far to common table expressions whose rows change.
+    pub changing_references: usize,
+}
+
+/// A common table expression by its name.
+#[derive(Clone)]
+pub struct CteName {
+    /// Its name.
+    pub name: String,
+    /// Its number in the statement.
+    pub table: usize,
+    /// Its columns.
+    pub columns: Vec<ResultColumn>,
+    /// True if its rows change while the statement runs: they depend on a row around it, or it is a recursive one seen
+    /// from its own recursive part.
+    pub changes: bool,
+    /// True if it is seen from its own recursive part.
+    pub is_itself: bool,
+}
+
+impl<'a> Relations<'a> {
+    /// The relations of a catalog.
+    pub fn new(catalog: &'a dyn CatalogView) -> Relations<'a> {
+        Relations { catalog, ctes: Vec::new(), future_ctes: Vec::new(), changing_references: 0 }
+    }
+
+    /// The relation of the catalog that a name stands for.
+    ///
+    /// # Errors
+    /// 42P01 if there is none.
+    pub fn find(&self, schema: Option<&str>, name: &str) -> Result<Relation> {
+        self.catalog.relation(schema, name)?.ok_or_else(|| match schema {
+            Some(schema) => missing_table(Some(schema), name),
+            None => self.missing_name(name),
+        })
+    }
+
+    /// The target table of UPDATE or DELETE, or of INSERT.
+    pub fn target(&self, name: &ObjectName) -> Result<Arc<Table>> {
+        self.find_target(name).map_err(|error| at_name(error, name))
+    }
+
+    fn find_target(&self, name: &ObjectName) -> Result<Arc<Table>> {
+        let (schema, name) = relation_name(name, self.catalog.database())?;
+        match self.catalog.relation(schema.as_deref(), &name)? {
+            Some(Relation::Table(table)) => Ok(table),
+            Some(Relation::View(_)) => Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("cannot change view \"{name}\""),
+            )
+            .detail("Views cannot be updated.")),
+            Some(Relation::Virtual(_)) => Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied: \"{name}\" is a system catalog"),
+            )),
+            None => Err(missing_table(schema.as_deref(), &name)),
+        }
+    }
+
+    /// The error of a name without a schema that no relation has.
+    fn missing_name(&self, name: &str) -> SqlError {
+        let error = missing_table(None, name);
+        if !self.future_ctes.iter().any(|future| future == name) {
+            return error;
+        }
+        error
+            .detail(format!(
+                "There is a WITH item named \"{name}\", but it cannot be referenced from this part of the query."
+            ))
+            .hint("Use WITH RECURSIVE, or re-order the WITH items to remove forward references.")
+    }
+}
+
+/// The error for a relation that does not exist.
+fn missing_table(schema: Option<&str>, name: &str) -> SqlError {
+    let name = match schema {
+        Some(schema) => format!("{schema}.{name}"),
+        None => name.to_owned(),
+    };
+    SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}

@@ -1,0 +1,94 @@
+//! Where an expression stands: its scope, its clause, and what is collected of it there.
+
+use std::cell::RefCell;
+
+use sqlparser::ast;
+
+use super::Scope;
+use crate::executor::plan::{AggregateCall, WindowCall};
+
+/// Where an expression stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'s> {
+    /// The names that it may use.
+    pub scope: &'s Scope<'s>,
+    /// The clause, for messages.
+    pub clause: Clause,
+    /// Where aggregates and window functions of the level are collected; none where they may not stand.
+    pub calls: Option<&'s RefCell<Calls>>,
+    /// WINDOW name AS (...) of the level.
+    pub windows: &'s [NamedWindow<'s>],
+    /// True if it stands within an aggregate's arguments.
+    pub in_aggregate: bool,
+    /// True if it stands within a window function's arguments.
+    pub in_window: bool,
+}
+
+/// An item of WINDOW: its name and definition.
+pub type NamedWindow<'q> = (String, &'q ast::WindowSpec);
+
+/// The aggregates and window functions of a query level.
+#[derive(Debug, Default)]
+pub struct Calls {
+    pub aggregates: Vec<AggregateCall>,
+    pub windows: Vec<WindowCall>,
+    /// True if GROUPING is called.
+    pub has_grouping: bool,
+}
+
+/// The clauses that messages name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clause {
+    Select,
+    Where,
+    JoinOn,
+    GroupBy,
+    Having,
+    OrderBy,
+    Limit,
+    Offset,
+    From,
+    /// A query in FROM, of the level that it stands in.
+    FromQuery,
+    Values,
+    Default,
+    Check,
+    Returning,
+    Update,
+    Filter,
+    Window,
+    Call,
+}
+
+impl Clause {
+    /// PostgreSQL's words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clause::Select => "SELECT",
+            Clause::Where => "WHERE",
+            Clause::JoinOn => "JOIN conditions",
+            Clause::GroupBy => "GROUP BY",
+            Clause::Having => "HAVING",
+            Clause::OrderBy => "ORDER BY",
+            Clause::Limit => "LIMIT",
+            Clause::Offset => "OFFSET",
+            Clause::From => "functions in FROM",
+            Clause::FromQuery => "FROM clause of their own query level",
+            Clause::Values => "VALUES",
+            Clause::Default => "DEFAULT expressions",
+            Clause::Check => "check constraints",
+            Clause::Returning => "RETURNING",
+            Clause::Update => "UPDATE",
+            Clause::Filter => "FILTER",
+            Clause::Window => "window definitions",
+            Clause::Call => "CALL arguments",
+        }
+    }
+}
+
+impl<'s> Place<'s> {
+    /// A place where no aggregate may stand.
+    pub fn new(scope: &'s Scope<'s>, clause: Clause) -> Place<'s> {
+        Place { scope, clause, calls: None, windows: &[], in_aggregate: false, in_window: false }
+    }
+}
