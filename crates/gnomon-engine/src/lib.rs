@@ -4,6 +4,9 @@
 //! Between them stand the access methods (`access`), plain algorithms over page transactions; beneath both, lock
 //! tables ([`lock`]). Imports run downward only; `docs/architecture.md` draws the house.
 //!
+//! **This crate promises no stability.** It is for the crates beside it, which run SQL and clusters; programs embed the
+//! crate `gnomon`, which keeps its names.
+//!
 //! ```
 //! use gnomon_engine::{Database, Options, TxnOptions};
 //! # fn main() -> gnomon_engine::Result<()> {
@@ -61,11 +64,14 @@ pub use store::shadow::{
 };
 pub use txn::{
     Applied, Cursor, Isolation, KeyLock, NOTE_BYTES_MAX, Partitions, PreparedInfo, PreparedTransaction,
-    RowLock, Savepoint, Ticket, Transaction, TreeLock, TxnOptions,
+    RowLock, Savepoint, Snapshot, SnapshotRange, Ticket, Transaction, TreeLock, TxnOptions,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.
 pub const LOGICAL_PAGES: &str = "logical pages";
+/// The first number of trees that are not given in turn: a layer above makes trees of its own with such numbers, so
+/// that it finds them ([`Transaction::create_reserved_tree`]).
+pub const RESERVED_TREES: TreeId = TreeId(1 << 61);
 /// The longest key of a tree, in bytes; of one with pages of less than 4 KiB a quarter of a page.
 pub const KEY_BYTES_MAX: usize = 1024;
 /// The longest value of a tree, in bytes (16 MiB).

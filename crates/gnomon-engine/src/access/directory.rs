@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::{Change, Seek, Tree};
 use crate::{
-    Error, PageId, Result, TreeId,
+    Error, PageId, RESERVED_TREES, Result, TreeId,
     page::PageSize,
     store::{PageRead, PageWrite, Store},
 };
@@ -34,6 +34,8 @@ pub enum Placement {
     Replicated,
 }
 
+/// Numbers of trees that are not given in turn: see [`RESERVED_TREES`].
+pub(crate) const RESERVED_NUMBERS: std::ops::Range<u64> = RESERVED_TREES.0..RESERVED_TREES.0 + (1 << 16);
 /// The largest number of a partition.
 const PARTITION_MAX: u32 = u32::MAX - 2;
 
@@ -210,13 +212,13 @@ impl Directory {
         self.set(pages, DROPPED, tree, None)
     }
 
-    /// Returns the largest number of a tree, live or dropped, or zero.
+    /// Returns the largest number of a tree that was given in turn, live or dropped, or zero.
     pub fn last(&self, pages: &impl PageRead) -> Result<TreeId> {
         Ok(self.last_of(pages, LIVE)?.max(self.last_of(pages, DROPPED)?))
     }
 
     fn last_of(&self, pages: &impl PageRead, state: u8) -> Result<TreeId> {
-        let mut before = vec![state + 1];
+        let mut before = directory_key(state, RESERVED_TREES).to_vec();
         loop {
             let view = self.0.leaf(pages, Seek::Before(&before))?;
             let index = view.search(&before)?.unwrap_or_else(|index| index);

@@ -55,7 +55,9 @@ mod restructure;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::{Directory, DirectoryEntry, Listed, StoredProcedure, directory_damage};
+pub(crate) use directory::{
+    Directory, DirectoryEntry, Listed, RESERVED_NUMBERS, StoredProcedure, directory_damage,
+};
 pub use directory::{Placement, TreeOptions};
 pub(crate) use key::{Key, KeyBytes};
 pub use range::{Direction, KeyRange};

@@ -34,7 +34,7 @@ use crate::{
     recovery::Commits,
     store::Activity,
     sync::{Arc, Mutex},
-    txn::{Handle, Host, Shared, Transaction, TxnOptions},
+    txn::{Handle, Host, Shared, Snapshot, Transaction, TxnOptions},
 };
 use background::Background;
 use disks::set::Disks;
@@ -113,6 +113,20 @@ impl Database {
     /// Returns the newest durable commit.
     pub fn durable_csn(&self) -> Csn {
         self.0.inner.last_durable()
+    }
+
+    /// Returns the newest commit, durable or not.
+    pub fn newest_csn(&self) -> Csn {
+        self.0.inner.store.last_csn()
+    }
+
+    /// Takes a snapshot, as a read-only transaction does: of the newest durable state, and at least of the commit
+    /// `after`, whose application it waits for.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], and that the database has stopped.
+    pub fn snapshot(&self, after: Csn) -> Result<Snapshot> {
+        Snapshot::take(self.0.clone(), after)
     }
 
     /// Waits until a commit is durable.

@@ -5,7 +5,7 @@ use super::{
     tree::{TreeRef, TreeState, Trees},
 };
 use crate::{
-    Csn, Error, Result, TreeId,
+    Csn, Error, RESERVED_TREES, Result, TreeId,
     access::Directory,
     lock::LockManager,
     op::Registry,
@@ -97,9 +97,11 @@ impl Keyspace {
         TreeId(self.next_tree.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Makes the numbers of later trees larger than this one.
+    /// Makes the numbers of later trees larger than this one, unless it is reserved.
     pub fn pass_tree_id(&self, id: TreeId) {
-        self.next_tree.fetch_max(id.0 + 1, Ordering::Relaxed);
+        if id < RESERVED_TREES {
+            self.next_tree.fetch_max(id.0 + 1, Ordering::Relaxed);
+        }
     }
 
     /// Sets the number of the next tree, before any transaction makes one.

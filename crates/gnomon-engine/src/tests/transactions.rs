@@ -803,3 +803,41 @@ fn prefetched_keys_are_found_whatever_happens_meanwhile() {
     }
     assert!(matches!(begin(&db).prefetch(TreeId(99), &[b"k"]), Err(Error::NoSuchTree(_))));
 }
+
+#[test]
+fn a_reserved_tree_is_found_by_its_number_and_takes_none_of_the_others() {
+    use crate::{RESERVED_TREES, Recovery, TreeOptions};
+    for recovery in Recovery::ALL {
+        let disk = MemDisk::new();
+        let open = || {
+            let options = Options { recovery: Some(recovery), seed: Some(1), ..Options::default() };
+            Database::open_on(&disk, options).unwrap()
+        };
+        let db = open();
+        let tree = tree_with(&db, &[("a", "1")]);
+        let mut txn = begin(&db);
+        txn.create_reserved_tree(RESERVED_TREES, TreeOptions::default()).unwrap();
+        assert!(matches!(
+            txn.create_reserved_tree(RESERVED_TREES, TreeOptions::default()),
+            Err(Error::KeyExists)
+        ));
+        assert!(matches!(
+            txn.create_reserved_tree(TreeId(7), TreeOptions::default()),
+            Err(Error::BadOption(_))
+        ));
+        txn.put(RESERVED_TREES, b"name", b"1").unwrap();
+        txn.commit().unwrap();
+        assert_eq!(tree_with(&db, &[]), TreeId(tree.0 + 1));
+        db.close().unwrap();
+        drop(db);
+        let db = open();
+        assert_eq!(all(&mut begin(&db), RESERVED_TREES), ["name=1"], "{}", recovery.name());
+        assert_eq!(tree_with(&db, &[]), TreeId(tree.0 + 2));
+        let mut txn = begin(&db);
+        assert!(matches!(
+            txn.create_reserved_tree(RESERVED_TREES, TreeOptions::default()),
+            Err(Error::KeyExists)
+        ));
+        assert!(matches!(txn.drop_tree(RESERVED_TREES), Err(Error::BadOption(_))));
+    }
+}

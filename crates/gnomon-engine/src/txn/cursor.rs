@@ -46,7 +46,8 @@ pub struct Cursor {
     applied: u64,
 }
 
-enum Ahead {
+/// The value of an entry that was read ahead.
+pub(super) enum Ahead {
     Value(Box<[u8]>),
     /// To be fetched when its turn comes.
     Large,
@@ -220,7 +221,7 @@ impl Cursor {
         let state = self.state.as_deref();
         let snapshot = core.snapshot_of(at);
         let read = read::read_stored(core, self.tree, state, at, |tree, pages, end| {
-            let view = tree.leaf(pages, self.seek(&unread))?;
+            let view = tree.leaf(pages, seek(&unread, self.direction))?;
             let part = Part::of(&view, &unread, self.direction);
             // Looked up after the leaf was read: see the version store.
             let mut changed = match (snapshot, state) {
@@ -252,7 +253,7 @@ impl Cursor {
             if core.applied() != self.applied {
                 return Ok(());
             }
-            let view = state.tree.leaf(&core.inner().store, self.seek(unread))?;
+            let view = state.tree.leaf(&core.inner().store, seek(unread, self.direction))?;
             let mut part = Part::of(&view, unread, self.direction);
             let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()))?;
             if self.direction == Direction::Backward {
@@ -277,7 +278,7 @@ impl Cursor {
             let snapshot = core.snapshot_of(ReadAt::Newest);
             let failpoints = core.inner().store.failpoints();
             let mut pending = state.pending(part.range.as_bounds());
-            let again = state.tree.leaf(&core.inner().store, self.seek(unread))?;
+            let again = state.tree.leaf(&core.inner().store, seek(unread, self.direction))?;
             if failpoints.is_on(Failpoint::PendingAfterTree) {
                 thread::yield_now();
                 pending = state.pending(part.range.as_bounds());
@@ -317,47 +318,10 @@ impl Cursor {
         }
     }
 
-    fn seek<'r>(&self, unread: &'r KeyRange) -> Seek<'r> {
-        match self.direction {
-            Direction::Forward => match &unread.start {
-                Bound::Included(key) | Bound::Excluded(key) => Seek::At(key),
-                Bound::Unbounded => Seek::First,
-            },
-            Direction::Backward => match &unread.end {
-                Bound::Included(key) => Seek::At(key),
-                Bound::Excluded(key) => Seek::Before(key),
-                Bound::Unbounded => Seek::Last,
-            },
-        }
-    }
-
     /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what
     /// is unread after it.
-    fn take(&mut self, view: &LeafView, part: Part, mut changed: BTreeMap<Box<[u8]>, Before>) -> Result<()> {
-        let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
-        for entry in entries_in(view, &part.range)? {
-            let (key, value) = entry?;
-            while let Some(first) = changed.first_entry()
-                && **first.key() < *key
-            {
-                let (key, before) = first.remove_entry();
-                entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-            }
-            if let Some((key, before)) = changed.remove_entry(key) {
-                entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-                continue;
-            }
-            entries.push((
-                key.into(),
-                match value {
-                    Value::Inline(value) => Ahead::Value(value.into()),
-                    Value::Large { .. } => Ahead::Large,
-                },
-            ));
-        }
-        for (key, before) in changed {
-            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-        }
+    fn take(&mut self, view: &LeafView, part: Part, changed: BTreeMap<Box<[u8]>, Before>) -> Result<()> {
+        let mut entries = merge(view, &part.range, changed)?;
         if self.direction == Direction::Backward {
             entries.reverse();
         }
@@ -426,6 +390,55 @@ fn count_scan(core: &mut Core, state: &TreeRef) {
     }
 }
 
+/// Returns the leaf to look for when the rest of a scan is `unread`.
+pub(super) fn seek(unread: &KeyRange, direction: Direction) -> Seek<'_> {
+    match direction {
+        Direction::Forward => match &unread.start {
+            Bound::Included(key) | Bound::Excluded(key) => Seek::At(key),
+            Bound::Unbounded => Seek::First,
+        },
+        Direction::Backward => match &unread.end {
+            Bound::Included(key) => Seek::At(key),
+            Bound::Excluded(key) => Seek::Before(key),
+            Bound::Unbounded => Seek::Last,
+        },
+    }
+}
+
+/// Returns the entries of a leaf within a range, in ascending order, with what those keys held that have `changed`
+/// since the snapshot.
+pub(super) fn merge(
+    view: &LeafView,
+    range: &KeyRange,
+    mut changed: BTreeMap<Box<[u8]>, Before>,
+) -> Result<Vec<(Box<[u8]>, Ahead)>> {
+    let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
+    for entry in entries_in(view, range)? {
+        let (key, value) = entry?;
+        while let Some(first) = changed.first_entry()
+            && **first.key() < *key
+        {
+            let (key, before) = first.remove_entry();
+            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+        }
+        if let Some((key, before)) = changed.remove_entry(key) {
+            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+            continue;
+        }
+        entries.push((
+            key.into(),
+            match value {
+                Value::Inline(value) => Ahead::Value(value.into()),
+                Value::Large { .. } => Ahead::Large,
+            },
+        ));
+    }
+    for (key, before) in changed {
+        entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
+    }
+    Ok(entries)
+}
+
 /// The keys that exist within a range of the leaf: in it or pending.
 fn existing(view: &LeafView, range: &KeyRange, pending: Vec<Box<[u8]>>) -> Result<Vec<Box<[u8]>>> {
     let entries = entries_in(view, range)?;
@@ -452,14 +465,14 @@ fn entries_in<'v>(
 }
 
 /// The part of a scan's range that one leaf covers.
-struct Part {
-    range: KeyRange,
+pub(super) struct Part {
+    pub range: KeyRange,
     /// True if the scan ends with this part.
     is_last: bool,
 }
 
 impl Part {
-    fn of(view: &LeafView, unread: &KeyRange, direction: Direction) -> Part {
+    pub fn of(view: &LeafView, unread: &KeyRange, direction: Direction) -> Part {
         let mut range = unread.clone();
         let is_last = match direction {
             Direction::Forward => match view.upper() {
@@ -509,7 +522,7 @@ impl Part {
     }
 
     /// Returns the rest of `unread` behind this part.
-    fn after(self, unread: Option<KeyRange>, direction: Direction) -> Option<KeyRange> {
+    pub fn after(self, unread: Option<KeyRange>, direction: Direction) -> Option<KeyRange> {
         if self.is_last {
             return None;
         }

@@ -47,6 +47,8 @@
 //! *Recovery* ([`recovery`](crate::recovery)). How a commit reaches the trees, and when it is durable, is the matter of
 //! the database's recovery method. A transaction hands over its write set, and does not know which method that is.
 //!
+//! *Reads without a transaction* ([`snapshot`]) share one snapshot between threads.
+//!
 //! *Where others order commits* ([`replicator`]), as in a member of a cluster, a transaction hands over what it has
 //! written and what that rests on ([`observed`]), and its changes come back in their place
 //! ([`replication`](crate::replication)).
@@ -80,6 +82,7 @@ mod row_lock;
 mod savepoint;
 mod shared;
 mod shared_keys;
+mod snapshot;
 mod strength;
 mod ticket;
 mod transaction;
@@ -98,6 +101,7 @@ pub use replicator::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching
 pub use row_lock::KeyLock;
 pub use savepoint::Savepoint;
 pub(crate) use shared::{Handle, Host, Shared};
+pub use snapshot::{Snapshot, SnapshotRange};
 pub use strength::{RowLock, TreeLock};
 pub use ticket::Ticket;
 pub use transaction::Transaction;

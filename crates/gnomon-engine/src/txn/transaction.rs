@@ -171,6 +171,16 @@ impl Transaction {
         write::create_tree_with(&mut self.core, options)
     }
 
+    /// As [`Transaction::create_tree_with`], of a tree with a number that the layer above has chosen, from
+    /// [`RESERVED_TREES`](crate::RESERVED_TREES) on. Others that want to use the tree wait until this transaction ends.
+    /// It cannot be dropped.
+    ///
+    /// # Errors
+    /// Also [`Error::KeyExists`] if there is such a tree, and [`Error::BadOption`] of another number.
+    pub fn create_reserved_tree(&mut self, id: TreeId, options: TreeOptions) -> Result<()> {
+        write::create_reserved_tree(&mut self.core, id, options)
+    }
+
     /// Drops a tree with all that it holds, when this transaction commits. Locks it exclusively.
     pub fn drop_tree(&mut self, tree: TreeId) -> Result<()> {
         write::drop_tree(&mut self.core, tree)

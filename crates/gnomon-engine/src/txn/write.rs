@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Result, TreeId,
-    access::{self, TreeOptions},
+    access::{self, RESERVED_NUMBERS, TreeOptions},
     lock::{LockName, gap_mode, key_mode, tree_mode},
     mvcc::{GAPS, TREES, TreeRef},
     write_set::Write,
@@ -126,22 +126,50 @@ fn make_pending(core: &mut Core, tree: TreeId, state: &TreeRef, key: &[u8]) -> R
 
 /// See [`Transaction::create_tree_with`](crate::Transaction::create_tree_with).
 pub(super) fn create_tree_with(core: &mut Core, options: TreeOptions) -> Result<TreeId> {
-    core.check_write(&[])?;
-    core.inner().store.check_page_size(options.page_size)?;
-    options.placement.check()?;
+    check_new_tree(core, options)?;
     let id = core.inner().new_tree_id();
     if core.inner().properties.in_place {
         // It is in the directory for a moment before its commit has a CSN.
         core.lock(LockName::whole(TREES, id.0), tree_mode::X)?;
     }
+    add_new_tree(core, id, options);
+    Ok(id)
+}
+
+/// See [`Transaction::create_reserved_tree`](crate::Transaction::create_reserved_tree).
+pub(super) fn create_reserved_tree(core: &mut Core, id: TreeId, options: TreeOptions) -> Result<()> {
+    check_new_tree(core, options)?;
+    if !RESERVED_NUMBERS.contains(&id.0) {
+        return Err(Error::BadOption(format!("tree {id} has no reserved number")));
+    }
+    core.lock(LockName::whole(TREES, id.0), tree_mode::X)?;
+    match core.inner().tree(id) {
+        Err(Error::NoSuchTree(_)) if core.writes.tree(id).is_none() => {
+            add_new_tree(core, id, options);
+            Ok(())
+        }
+        Err(Error::NoSuchTree(_)) | Ok(_) => Err(Error::KeyExists),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_new_tree(core: &Core, options: TreeOptions) -> Result<()> {
+    core.check_write(&[])?;
+    core.inner().store.check_page_size(options.page_size)?;
+    options.placement.check()
+}
+
+fn add_new_tree(core: &mut Core, id: TreeId, options: TreeOptions) {
     core.writes.create_tree(id, options);
     core.used.push(Used { id, state: None, mode: tree_mode::X });
-    Ok(id)
 }
 
 /// See [`Transaction::drop_tree`](crate::Transaction::drop_tree).
 pub(super) fn drop_tree(core: &mut Core, tree: TreeId) -> Result<()> {
     core.check_write(&[])?;
+    if RESERVED_NUMBERS.contains(&tree.0) {
+        return Err(Error::BadOption(format!("tree {tree} has a reserved number, and stays")));
+    }
     trees::use_tree(core, tree, tree_mode::X)?;
     large::drop_private(core, tree)?;
     core.writes.drop_tree(tree);

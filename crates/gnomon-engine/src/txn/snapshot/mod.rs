@@ -1,0 +1,237 @@
+//! Snapshots as handles: one state of the database, read from several threads and by several scans at a time.
+//!
+//! Promises: all reads of a [`Snapshot`] and of its clones see what was committed at one CSN, and nothing later. They
+//! lock no keys and wait for no other transaction, but the first read of a tree waits for one that is about to end the
+//! tree (drop, truncation). A [`SnapshotRange`] goes from both ends of its range, gives each entry once, and ends when
+//! the ends meet.
+//!
+//! How: the timeline counts the snapshot once, whatever the number of clones, and the version store keeps what it
+//! needs. When a tree is read first, it is locked as every transaction that reads at a snapshot locks it
+//! ([`TreeLock::Access`](super::TreeLock)), until the last clone is dropped: its pages stay. A range keeps the part of
+//! itself that was not read yet. Either end takes a leaf from it and shortens it, so the ends need not know of each other.
+//!
+//! Not here: own writes and isolation levels, which a [`Transaction`](super::Transaction) has; trees in partitions
+//! where procedures run serially, which have no versions. Two threads that use one snapshot wait for each other while
+//! one of them waits for a tree; deadlock detection does not see that, the lock timeout ends it.
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{
+    cursor::{Ahead, Part, merge, seek},
+    shared::Handle,
+};
+use crate::{
+    Csn, Error, Result, TreeId,
+    access::{Direction, KeyRange, Placement},
+    lock::{LockName, LockOwner, WaitOptions, tree_mode},
+    mvcc::{ReadAt, TREES, TreeRef, TreeState},
+    sync::{Arc, Mutex, RwLock},
+};
+
+/// One state of the database, to be read. Clones are handles of the same one.
+#[derive(Clone)]
+pub struct Snapshot(Arc<State>);
+
+struct State {
+    handle: Arc<Handle>,
+    csn: Csn,
+    /// The trees that were read, each locked against its end.
+    trees: RwLock<BTreeMap<TreeId, TreeRef>>,
+    locks: Mutex<LockOwner>,
+}
+
+impl Snapshot {
+    /// See [`Database::snapshot`](crate::Database::snapshot).
+    pub(crate) fn take(handle: Arc<Handle>, after: Csn) -> Result<Snapshot> {
+        handle.check_begin()?;
+        let inner = &handle.inner;
+        let after = after.min(inner.store.last_csn());
+        inner.timeline.wait_for(after, || inner.store.check())?;
+        let csn = inner.timeline.take_snapshot(|| inner.settled_csn().max(after));
+        let locks = Mutex::new(inner.locks.owner(inner.new_txn_id()));
+        Ok(Snapshot(Arc::new(State { handle, csn, trees: RwLock::default(), locks })))
+    }
+
+    /// Returns the newest commit that it has.
+    pub fn csn(&self) -> Csn {
+        self.0.csn
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTree`], also of a tree that was made later; [`Error::SnapshotTooOld`] if the snapshot was ended;
+    /// [`Error::NotRouted`] of a tree in a partition, where procedures run serially; those of locks and of reading.
+    pub fn get(&self, tree: TreeId, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let tree = self.0.tree(tree)?;
+        self.0.value(&tree, key)
+    }
+
+    /// Returns the entries of a range, from both ends.
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`]; what fails later is given by the range.
+    pub fn range(&self, tree: TreeId, range: KeyRange) -> Result<SnapshotRange> {
+        let tree = self.0.tree(tree)?;
+        let unread = (!range.is_empty()).then_some(range);
+        Ok(SnapshotRange {
+            snapshot: self.clone(),
+            tree,
+            unread,
+            low: VecDeque::new(),
+            high: VecDeque::new(),
+        })
+    }
+}
+
+impl State {
+    /// Returns a tree, which is locked against its end from the first time on.
+    fn tree(&self, id: TreeId) -> Result<TreeRef> {
+        let inner = &self.handle.inner;
+        inner.check_open()?;
+        inner.store.check()?;
+        if let Some(tree) = self.trees.read().get(&id) {
+            return Ok(tree.clone());
+        }
+        let timeout = inner.lock_timeout;
+        let options = WaitOptions {
+            timeout,
+            interrupt: None,
+            nowait: timeout == Some(Duration::ZERO),
+            deadlock_after: Duration::ZERO,
+        };
+        self.locks.lock().lock(LockName::whole(TREES, id.0), tree_mode::A, &options)?;
+        // After the lock: a transaction that dropped the tree held it exclusively.
+        let tree = inner.tree(id)?;
+        if tree.created > self.csn {
+            return Err(Error::NoSuchTree(id));
+        }
+        if inner.executors > 0 && tree.placement != Placement::Anywhere {
+            return Err(Error::NotRouted(
+                format!("tree {id} is in a partition, which has no snapshots: read it in a transaction")
+                    .into(),
+            ));
+        }
+        self.trees.write().insert(id, tree.clone());
+        Ok(tree)
+    }
+
+    fn value(&self, tree: &TreeState, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let inner = &self.handle.inner;
+        let value = tree.generations.read(&inner.store, ReadAt::Snapshot(self.csn), |pages, end| {
+            let newest = tree.tree.get(pages, key)?;
+            // Looked up after the tree was read: see the version store.
+            let before = tree.versions.before(key, self.csn, end);
+            Ok(before.map_or(newest, |before| before.map(|before| before.to_vec())))
+        });
+        inner.timeline.check_snapshot(self.csn)?;
+        value
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.locks.get_mut().release_all();
+        let inner = &self.handle.inner;
+        if inner.timeline.release_snapshot(self.csn) {
+            inner.prune();
+        }
+    }
+}
+
+/// The entries of a range at a snapshot, from both ends: keys with their values. It ends behind an error.
+pub struct SnapshotRange {
+    snapshot: Snapshot,
+    tree: TreeRef,
+    /// The part between the ends that was not read yet; none if all was.
+    unread: Option<KeyRange>,
+    /// Entries that were read ahead at the lower end, in ascending order.
+    low: VecDeque<(Box<[u8]>, Ahead)>,
+    /// Entries that were read ahead at the upper end, in ascending order.
+    high: VecDeque<(Box<[u8]>, Ahead)>,
+}
+
+impl SnapshotRange {
+    fn step(&mut self, from: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+        let step = self.try_step(from);
+        if step.is_err() {
+            self.unread = None;
+            self.low.clear();
+            self.high.clear();
+        }
+        step.transpose()
+    }
+
+    fn try_step(&mut self, from: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        loop {
+            let entry = match from {
+                Direction::Forward => self.low.pop_front(),
+                Direction::Backward => self.high.pop_back(),
+            };
+            let entry = match (entry, from) {
+                (None, _) if self.unread.is_some() => {
+                    self.read_leaf(from)?;
+                    continue;
+                }
+                // The ends have met.
+                (None, Direction::Forward) => self.high.pop_front(),
+                (None, Direction::Backward) => self.low.pop_back(),
+                (entry, _) => entry,
+            };
+            let Some((key, value)) = entry else { return Ok(None) };
+            let value = match value {
+                Ahead::Value(value) => Some(value.into_vec()),
+                Ahead::Large => self.snapshot.0.value(&self.tree, &key)?,
+            };
+            if let Some(value) = value {
+                return Ok(Some((key.into_vec(), value)));
+            }
+        }
+    }
+
+    /// Reads the next leaf at one end.
+    fn read_leaf(&mut self, from: Direction) -> Result<()> {
+        let Some(unread) = &self.unread else { return Ok(()) };
+        let (state, tree) = (&*self.snapshot.0, &*self.tree);
+        let inner = &state.handle.inner;
+        inner.check_open()?;
+        let read = tree.generations.read(&inner.store, ReadAt::Snapshot(state.csn), |pages, end| {
+            let view = tree.tree.leaf(pages, seek(unread, from))?;
+            let part = Part::of(&view, unread, from);
+            // Looked up after the leaf was read: see the version store.
+            let changed = tree.versions.changed(part.range.as_bounds(), state.csn, end);
+            Ok((view, part, changed))
+        });
+        inner.timeline.check_snapshot(state.csn)?;
+        let (view, part, changed) = read?;
+        let entries = merge(&view, &part.range, changed)?;
+        match from {
+            Direction::Forward => self.low.extend(entries),
+            Direction::Backward => self.high.extend(entries),
+        }
+        self.unread = part.after(self.unread.take(), from);
+        Ok(())
+    }
+}
+
+impl Iterator for SnapshotRange {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Forward)
+    }
+}
+
+impl DoubleEndedIterator for SnapshotRange {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Backward)
+    }
+}
+
+impl std::iter::FusedIterator for SnapshotRange {}
