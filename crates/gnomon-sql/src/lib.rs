@@ -26,10 +26,15 @@ pub mod session;
 pub mod split;
 pub mod types;
 
-/// The examples of the README.
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+/// The examples of the project's README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-mod readme {}
+mod project_readme {}
 
 /// The examples of the document on embedding.
 #[cfg(doctest)]

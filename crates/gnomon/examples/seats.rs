@@ -2,21 +2,21 @@
 //!
 //! The value is the hall's capacity (2 bytes, little-endian), then a bit for each seat, set if it is booked. Each seat
 //! is a quantity: 1 while it is free, 0 when it is booked. To book takes one of it, which cannot go below 0; to cancel
-//! adds one, which cannot go above 1. So bookings of different seats wait for nobody, and of two who want the same seat
-//! one gets it, or is told at once.
+//! adds one, which cannot go above 1. So bookings of different seats do not wait for each other, and of two for the same
+//! seat one succeeds, and the other one fails at once.
 //!
-//! `cargo run --example seats` books a hall out; `cargo test --example seats` tries whether the operations commute.
+//! `cargo run -p gnomon --example seats` books a hall out; `cargo test -p gnomon --example seats` tries whether the
+//! operations commute.
 
-use gnomon_engine::{
-    Applied, Database, Error, Options, TxnOptions,
-    lock::Claim,
-    op::{Call, Commutes, Family, Length, Operation},
-    sync::{Arc, thread},
+use gnomon::{
+    Applied, Builder, Error,
+    op::{Call, Claim, Commutes, Family, Length, Operation},
 };
+use std::{sync::Arc, thread};
 
 const FAMILY: &str = "seats";
 
-/// A hall in which no seat is booked.
+/// Returns a hall in which no seat is booked.
 fn hall(capacity: u16) -> Vec<u8> {
     let mut value = capacity.to_le_bytes().to_vec();
     value.resize(2 + usize::from(capacity).div_ceil(8), 0);
@@ -92,46 +92,45 @@ impl Operation for Change {
 
 fn main() -> Result<(), Error> {
     const SEATS: u16 = 100;
-    let db = Database::in_memory(Options { operations: vec![family()], ..Options::default() })?;
-    let mut txn = db.begin(TxnOptions::default())?;
-    let tree = txn.create_tree()?;
-    txn.put(tree, b"hall", &hall(SEATS))?;
-    txn.commit()?;
-    // Everybody wants every seat; each is sold once.
+    let db = Builder::in_memory().operations(family()).open()?;
+    let halls = db.tree("halls")?;
+    db.transact(|txn| txn.put(halls, "hall", hall(SEATS)))?;
+    // Every client wants every seat; each is sold once.
     let sold: usize = thread::scope(|scope| {
-        let clients: Vec<_> = (0..4)
-            .map(|_| {
-                let db = &db;
-                scope.spawn(move || -> Result<usize, Error> {
-                    let mut sold = 0;
-                    for seat in 0..SEATS {
-                        let mut txn = db.begin(TxnOptions::default())?;
-                        if txn.apply(tree, b"hall", &book(seat))? == Applied::Done {
-                            txn.commit()?;
-                            sold += 1;
-                        }
-                    }
-                    Ok(sold)
-                })
-            })
-            .collect();
+        let book_some = || -> Result<usize, Error> {
+            let mut sold = 0;
+            for seat in 0..SEATS {
+                let mut txn = db.begin()?;
+                if txn.apply(halls, "hall", &book(seat))? == Applied::Done {
+                    txn.commit()?;
+                    sold += 1;
+                }
+            }
+            Ok(sold)
+        };
+        let clients: Vec<_> = (0..4).map(|_| scope.spawn(book_some)).collect();
         clients
             .into_iter()
             .map(|client| client.join().expect("it does not panic"))
             .sum::<Result<usize, Error>>()
     })?;
-    let mut txn = db.begin(TxnOptions::default())?;
-    assert_eq!(txn.apply(tree, b"hall", &book(7))?, Applied::Refused(0));
-    assert_eq!(txn.apply(tree, b"hall", &cancel(7))?, Applied::Done);
+    let mut txn = db.begin()?;
+    assert_eq!(txn.apply(halls, "hall", &book(7))?, Applied::Refused(0));
+    assert_eq!(txn.apply(halls, "hall", &cancel(7))?, Applied::Done);
     println!("{sold} of {SEATS} seats were sold, each once");
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use gnomon_engine::op::{Trial, check_family};
+    use gnomon::op::{Trial, check_family};
 
     use super::*;
+
+    #[test]
+    fn runs() {
+        main().unwrap();
+    }
 
     #[test]
     fn bookings_commute() {
