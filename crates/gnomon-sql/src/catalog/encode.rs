@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use gnomon_engine::{PageSize, TreeId};
 
-use super::{
-    model::{Check, Column, Identity, Index, Parameter, Procedure, Schema, Sequence, Table, View},
-    partition::{Partition, Partitioning},
+use super::model::{
+    Check, Column, Identity, Index, Parameter, Partition, Partitioning, Procedure, Schema, Sequence, Table,
+    View,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -1,10 +1,9 @@
 //! The descriptions of tables, indexes and sequences, as every layer above shares them (immutable, behind `Arc`).
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::{PageSize, TreeId};
 
-use super::partition::{PartitionOf, Partitioning};
 use crate::{SqlError, SqlState, types::ColumnType};
 
 /// An object identifier as PostgreSQL has it; those of users begin at 16384.
@@ -40,6 +39,35 @@ pub struct Table {
     pub checks: Vec<Check>,
     /// The size of its pages, if it was given (WITH (page_size = ...)).
     pub page_size: Option<PageSize>,
+}
+
+/// PARTITION BY HASH.
+#[derive(Clone, Debug)]
+pub struct Partitioning {
+    /// Positions in [`Table::columns`].
+    pub columns: Vec<usize>,
+    /// The modulus of all partitions; 0 while there are none.
+    pub modulus: u16,
+    /// The partitions that there are, by their remainders.
+    pub partitions: BTreeMap<u16, Partition>,
+}
+
+/// A partition. Its columns and indexes are the table's.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its identifier (`pg_class.oid`).
+    pub oid: Oid,
+    /// Its name, in the schema of the table.
+    pub name: String,
+}
+
+/// The table of a partition that is used by its own name, and the number of the partition.
+#[derive(Clone, Debug)]
+pub struct PartitionOf {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Its remainder.
+    pub number: u16,
 }
 
 /// A column.

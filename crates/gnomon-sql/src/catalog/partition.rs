@@ -14,40 +14,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::{Placement, TreeId};
 
-use super::model::{Index, Oid, Table};
+use super::model::{Index, PartitionOf, Partitioning, Table};
 use crate::{
     Result, SqlError, SqlState,
     types::{Datum, keys},
 };
 
-/// PARTITION BY HASH.
-#[derive(Clone, Debug)]
-pub struct Partitioning {
-    /// Positions in [`Table::columns`].
-    pub columns: Vec<usize>,
-    /// The modulus of all partitions; 0 while there are none.
-    pub modulus: u16,
-    /// The partitions that there are, by their remainders.
-    pub partitions: BTreeMap<u16, Partition>,
-}
-
-/// A partition. Its columns and indexes are the table's.
-#[derive(Clone, Debug)]
-pub struct Partition {
-    /// Its identifier (`pg_class.oid`).
-    pub oid: Oid,
-    /// Its name, in the schema of the table.
-    pub name: String,
-}
-
-/// The table of a partition that is used by its own name, and the number of the partition.
-#[derive(Clone, Debug)]
-pub struct PartitionOf {
-    /// The table.
-    pub table: Arc<Table>,
-    /// Its remainder.
-    pub number: u16,
-}
+/// The most partitions that a table has.
+pub const PARTITIONS_MAX: u16 = 1024;
 
 /// Where in a table a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

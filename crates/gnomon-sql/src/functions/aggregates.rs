@@ -8,7 +8,7 @@ use std::{cmp::Ordering, fmt, sync::Arc};
 
 use super::{
     arguments::{any, boolean, bytes, float, integer, interval, numeric, out_of_range, text},
-    resolve::{Declarations, DeclaredBody, Param},
+    declaration::{Declarations, DeclaredBody, Param},
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -3,7 +3,7 @@
 use super::{
     Eval,
     arguments::{any, array, count, integer, text},
-    resolve::{Declarations, Param},
+    declaration::{Declarations, Param},
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -3,7 +3,7 @@
 
 use super::{
     Comparison, Eval,
-    resolve::{Declarations, Param},
+    declaration::{Declarations, Param},
 };
 use crate::types::{Datum, Scalar, Type, compare::compare};
 

@@ -3,7 +3,7 @@
 use super::{
     Eval,
     arguments::{any, date, float, integer, interval, invalid, micros, text},
-    resolve::Declarations,
+    declaration::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -4,7 +4,7 @@ use md5::{Digest, Md5};
 
 use super::{
     arguments::{bytes, integer, invalid, text},
-    resolve::Declarations,
+    declaration::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -3,7 +3,7 @@
 //! They are declared here with their types, so that they resolve as every function does, and run through
 //! [`Environment::call`](crate::types::Environment::call) by their name. An upper layer that adds one adds a line.
 
-use super::resolve::{Declarations, DeclaredBody, Param};
+use super::declaration::{Declarations, DeclaredBody, Param};
 use crate::types::{Scalar, Type};
 
 #[derive(Clone, Copy)]

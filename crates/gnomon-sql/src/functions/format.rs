@@ -2,7 +2,7 @@
 
 use super::{
     arguments::{integer, invalid, numeric, text},
-    resolve::{Declarations, Param},
+    declaration::{Declarations, Param},
     strings::{quote_ident, quote_literal, shown},
 };
 use crate::{

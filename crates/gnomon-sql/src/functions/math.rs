@@ -2,7 +2,7 @@
 
 use super::{
     arguments::{any, division_by_zero, float, integer, invalid, numeric, out_of_range},
-    resolve::Declarations,
+    declaration::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -7,6 +7,7 @@
 //! - [`resolve_operator`], [`resolve_function`], [`resolve_set_function`], [`resolve_aggregate`], [`resolve_cast`];
 //! - the functions themselves: `operators`, `comparison`, `math`, `strings`, `encoding`, `pattern`, `arrays`,
 //!   `datetime`, `format`, `template` (to_char and its like), and those of `sets` and `aggregates`;
+//! - `declaration` is what each of these files imports to declare its functions, and `registry` collects them all;
 //! - functions whose body lives in an upper layer (sequences, the catalog) are declared in `environment` and run
 //!   through [`Environment::call`](crate::types::Environment::call).
 //!
@@ -17,6 +18,7 @@ mod arguments;
 mod arrays;
 mod comparison;
 mod datetime;
+mod declaration;
 mod encoding;
 mod environment;
 mod expression;
@@ -25,6 +27,7 @@ mod keywords;
 mod math;
 mod operators;
 mod pattern;
+mod registry;
 mod resolve;
 mod sets;
 mod strings;
@@ -36,9 +39,9 @@ use std::{fmt, sync::Arc};
 
 pub use aggregates::{Accumulator, AggregateRef};
 pub use pattern::like_prefix;
+pub use registry::{function_exists, is_aggregate, is_set_function};
 pub use resolve::{
-    function_exists, is_aggregate, is_set_function, resolve_aggregate, resolve_cast, resolve_function,
-    resolve_operator, resolve_set_function, undetermined,
+    resolve_aggregate, resolve_cast, resolve_function, resolve_operator, resolve_set_function, undetermined,
 };
 pub use sets::{Rows, SetFunctionRef};
 pub use strings::quote_ident;

@@ -2,8 +2,8 @@
 
 use super::{
     arguments::{bytes, division_by_zero, float, integer, numeric, out_of_range, text},
+    declaration::{Declarations, Param},
     math,
-    resolve::{Declarations, Param},
 };
 use crate::{
     Result, SqlError, SqlState,

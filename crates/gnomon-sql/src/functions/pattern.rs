@@ -3,8 +3,8 @@
 use super::{
     Eval,
     arguments::{bytes, integer, invalid, text},
+    declaration::Declarations,
     expression::{Expression, Flags, Found, compile},
-    resolve::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -5,15 +5,13 @@
 //! most preferred types where a cast is needed; then literals of unknown type take the category that the candidates
 //! left offer, string above others, or at last the type that all known arguments have.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::Arc;
 
 use super::{
-    AggregateRef, Body, CastRef, Comparison, Eval, Function, FunctionRef, SetFunctionRef, Volatility,
-    aggregates, arrays, comparison, datetime, encoding, environment, format, math, operators, pattern, sets,
-    strings, template,
+    AggregateRef, Body, CastRef, Function, FunctionRef, SetFunctionRef, Volatility, aggregates,
+    declaration::{Declaration, DeclaredBody, Param},
+    registry::{AGGREGATES, FUNCTIONS, OPERATORS, SETS},
+    sets,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -23,188 +21,6 @@ use crate::{
         format_type,
     },
 };
-
-/// A parameter or result of a declared function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Param {
-    Is(Type),
-    /// Any type, the same wherever it stands, and the element of `AnyArray`.
-    AnyElement,
-    /// Any array type.
-    AnyArray,
-    /// Any type but an array, given to the function as text.
-    AnyAsText,
-    /// Any type, given as it is.
-    Any,
-}
-
-impl From<Type> for Param {
-    fn from(ty: Type) -> Param {
-        Param::Is(ty)
-    }
-}
-
-/// A function as it is declared.
-pub(super) struct Declaration {
-    pub name: &'static str,
-    pub params: Vec<Param>,
-    /// The last parameter may be repeated.
-    pub variadic: bool,
-    pub result: Param,
-    pub strict: bool,
-    pub volatility: Volatility,
-    pub comparison: Option<Comparison>,
-    pub body: DeclaredBody,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum DeclaredBody {
-    Native(Eval),
-    Environment,
-    /// The type of its only argument.
-    TypeOf,
-}
-
-/// Collects declarations by name.
-#[derive(Default)]
-pub(super) struct Declarations(HashMap<&'static str, Vec<Declaration>>);
-
-impl Declarations {
-    /// A strict, immutable function.
-    pub(super) fn add<P: Into<Param> + Copy>(
-        &mut self,
-        name: &'static str,
-        params: &[P],
-        result: impl Into<Param>,
-        eval: Eval,
-    ) -> &mut Declaration {
-        self.declare(name, params, result, DeclaredBody::Native(eval))
-    }
-
-    /// All that were declared under a name, to change them.
-    pub(super) fn named(&mut self, name: &str) -> impl Iterator<Item = &mut Declaration> {
-        self.0.get_mut(name).into_iter().flatten()
-    }
-
-    /// A strict, immutable function with any body; the caller may change it.
-    pub(super) fn declare<P: Into<Param> + Copy>(
-        &mut self,
-        name: &'static str,
-        params: &[P],
-        result: impl Into<Param>,
-        body: DeclaredBody,
-    ) -> &mut Declaration {
-        let list = self.0.entry(name).or_default();
-        list.push(Declaration {
-            name,
-            params: params.iter().map(|param| (*param).into()).collect(),
-            variadic: false,
-            result: result.into(),
-            strict: true,
-            volatility: Volatility::Immutable,
-            comparison: None,
-            body,
-        });
-        list.last_mut().expect("one was pushed")
-    }
-}
-
-impl Declaration {
-    pub(super) fn stable(&mut self) -> &mut Declaration {
-        self.volatility = Volatility::Stable;
-        self
-    }
-
-    pub(super) fn volatile(&mut self) -> &mut Declaration {
-        self.volatility = Volatility::Volatile;
-        self
-    }
-
-    /// Called with NULLs too.
-    pub(super) fn not_strict(&mut self) -> &mut Declaration {
-        self.strict = false;
-        self
-    }
-
-    pub(super) fn variadic(&mut self) -> &mut Declaration {
-        self.variadic = true;
-        self
-    }
-}
-
-static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
-    let mut all = Declarations::default();
-    math::declare(&mut all);
-    strings::declare(&mut all);
-    encoding::declare(&mut all);
-    pattern::declare(&mut all);
-    format::declare(&mut all);
-    template::declare(&mut all);
-    arrays::declare(&mut all);
-    datetime::declare(&mut all);
-    environment::declare(&mut all);
-    all
-});
-
-static OPERATORS: LazyLock<Declarations> = LazyLock::new(|| {
-    let mut all = Declarations::default();
-    comparison::declare(&mut all);
-    operators::declare(&mut all);
-    pattern::declare_operators(&mut all);
-    arrays::declare_operators(&mut all);
-    datetime::declare_operators(&mut all);
-    all
-});
-
-static SETS: LazyLock<Declarations> = LazyLock::new(|| {
-    let mut all = Declarations::default();
-    sets::declare(&mut all);
-    all
-});
-
-static AGGREGATES: LazyLock<Declarations> = LazyLock::new(|| {
-    let mut all = Declarations::default();
-    aggregates::declare(&mut all);
-    all
-});
-
-/// True if an aggregate has this name.
-pub fn is_aggregate(name: &str) -> bool {
-    AGGREGATES.0.contains_key(name)
-}
-
-/// True if a set-returning function has this name.
-pub fn is_set_function(name: &str) -> bool {
-    SETS.0.contains_key(name)
-}
-
-/// True if a function that returns one value has this name.
-pub fn function_exists(name: &str) -> bool {
-    FUNCTIONS.0.contains_key(name)
-}
-
-/// The names and parameter types of all functions and operators that run here, and whether they are operators.
-#[cfg(test)]
-pub(super) fn native_declarations() -> Vec<((&'static str, Vec<Type>), bool)> {
-    let types = |declaration: &Declaration| {
-        let ty = |param: &Param| match param {
-            Param::Is(ty) => *ty,
-            Param::AnyArray => Type::Array(crate::types::Scalar::Int4),
-            Param::AnyElement | Param::AnyAsText | Param::Any => Type::Int4,
-        };
-        (declaration.name, declaration.params.iter().map(ty).collect())
-    };
-    let mut out = Vec::new();
-    for (declarations, is_operator) in [(&*FUNCTIONS, false), (&*OPERATORS, true)] {
-        for declaration in declarations.0.values().flatten() {
-            if matches!(declaration.body, DeclaredBody::Native(_)) {
-                out.push((types(declaration), is_operator));
-            }
-        }
-    }
-    out.sort();
-    out
-}
 
 /// The cast between two types in a context, if there is one.
 pub fn resolve_cast(from: Type, to: ColumnType, context: CastContext) -> Option<CastRef> {
@@ -262,8 +78,7 @@ enum Failure {
 pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<FunctionRef> {
     let name = if name == "!=" { "<>" } else { name };
     let given: Vec<Type> = left.into_iter().chain([right]).collect();
-    let empty = Vec::new();
-    let candidates = OPERATORS.0.get(name).unwrap_or(&empty);
+    let candidates = OPERATORS.of(name);
     // A literal beside a known type is first taken for that type.
     let assumed: Vec<Type> = match given.as_slice() {
         [Type::Unknown, known] | [known, Type::Unknown] if *known != Type::Unknown => vec![*known; 2],
@@ -307,8 +122,7 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
 /// # Errors
 /// 42883 if there is none, 42725 if several fit equally.
 pub fn resolve_function(name: &str, given: &[Type]) -> Result<FunctionRef> {
-    let empty = Vec::new();
-    let candidates = FUNCTIONS.0.get(name).unwrap_or(&empty);
+    let candidates = FUNCTIONS.of(name);
     if let Some(chosen) = exact(candidates, given) {
         return Ok(finish(&chosen, false, given));
     }
@@ -328,8 +142,7 @@ pub fn resolve_function(name: &str, given: &[Type]) -> Result<FunctionRef> {
 /// # Errors
 /// As [`resolve_function`].
 pub fn resolve_set_function(name: &str, given: &[Type]) -> Result<SetFunctionRef> {
-    let empty = Vec::new();
-    let candidates = SETS.0.get(name).unwrap_or(&empty);
+    let candidates = SETS.of(name);
     match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
         Ok(chosen) => Ok(sets::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())),
         Err(failure) => Err(function_error(name, given, &failure)),
@@ -345,8 +158,7 @@ pub fn resolve_aggregate(name: &str, given: &[Type], distinct: bool) -> Result<A
     if distinct && given.is_empty() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT specified, but no arguments were given"));
     }
-    let empty = Vec::new();
-    let candidates = AGGREGATES.0.get(name).unwrap_or(&empty);
+    let candidates = AGGREGATES.of(name);
     match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
         Ok(chosen) => {
             aggregates::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())
@@ -456,24 +268,11 @@ fn finish(chosen: &Chosen, is_operator: bool, given: &[Type]) -> FunctionRef {
     }))
 }
 
-/// The parameter at a position, the variadic one repeated.
-fn param_at(declaration: &Declaration, position: usize) -> Option<Param> {
-    declaration
-        .params
-        .get(position)
-        .or_else(|| declaration.params.last().filter(|_| declaration.variadic))
-        .copied()
-}
-
-fn takes(declaration: &Declaration, count: usize) -> bool {
-    if declaration.variadic { count >= declaration.params.len() } else { count == declaration.params.len() }
-}
-
 /// The candidate whose parameters are exactly these types.
 fn exact<'a>(candidates: &'a [Declaration], given: &[Type]) -> Option<Chosen<'a>> {
     let declaration = candidates.iter().find(|declaration| {
-        takes(declaration, given.len())
-            && given.iter().enumerate().all(|(i, ty)| param_at(declaration, i) == Some(Param::Is(*ty)))
+        declaration.takes(given.len())
+            && given.iter().enumerate().all(|(i, ty)| declaration.param_at(i) == Some(Param::Is(*ty)))
     })?;
     Some(Chosen { declaration, arguments: given.to_vec(), element: None })
 }
@@ -485,10 +284,10 @@ fn is_name(name: &str) -> bool {
 
 /// A candidate that the arguments can be cast to, with what each parameter becomes.
 fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a>, Failure> {
-    if !takes(declaration, given.len()) {
+    if !declaration.takes(given.len()) {
         return Err(Failure::None);
     }
-    let params: Vec<Param> = (0..given.len()).filter_map(|i| param_at(declaration, i)).collect();
+    let params: Vec<Param> = (0..given.len()).filter_map(|i| declaration.param_at(i)).collect();
     // AnyElement is the common type of elements and element-like arguments that are known.
     let mut known = Vec::new();
     let mut polymorphic = 0;
@@ -555,13 +354,13 @@ fn choose<'a>(candidates: &'a [Declaration], given: &[Type]) -> Result<Chosen<'a
     }
     if left.len() > 1 {
         let exact = |chosen: &Chosen, i: usize| {
-            given[i] != Type::Unknown && param_at(chosen.declaration, i) == Some(Param::Is(given[i]))
+            given[i] != Type::Unknown && chosen.declaration.param_at(i) == Some(Param::Is(given[i]))
         };
         keep_best(&mut left, |chosen| (0..given.len()).filter(|&i| exact(chosen, i)).count());
         keep_best(&mut left, |chosen| {
             (0..given.len())
                 .filter(|&i| {
-                    let preferred = matches!(param_at(chosen.declaration, i), Some(Param::Is(to))
+                    let preferred = matches!(chosen.declaration.param_at(i), Some(Param::Is(to))
                         if to.preferred() && to.category() == given[i].category());
                     given[i] != Type::Unknown && (exact(chosen, i) || preferred)
                 })
@@ -585,7 +384,7 @@ fn keep_best(left: &mut Vec<Chosen>, score: impl Fn(&Chosen) -> usize) {
 
 /// Decides by what the literals of unknown type could be.
 fn by_category<'a>(left: Vec<Chosen<'a>>, given: &[Type]) -> Vec<Chosen<'a>> {
-    let is = |chosen: &Chosen, i: usize| match param_at(chosen.declaration, i) {
+    let is = |chosen: &Chosen, i: usize| match chosen.declaration.param_at(i) {
         Some(Param::Is(ty)) => Some(ty),
         _ => None,
     };
@@ -632,7 +431,7 @@ fn by_known<'a>(left: Vec<Chosen<'a>>, given: &[Type]) -> Vec<Chosen<'a>> {
         return left;
     }
     let takes_it = |chosen: &Chosen| {
-        (0..given.len()).all(|i| match param_at(chosen.declaration, i) {
+        (0..given.len()).all(|i| match chosen.declaration.param_at(i) {
             Some(Param::Is(to)) => can_cast(*first, to, CastContext::Implicit),
             _ => true,
         })

@@ -4,8 +4,9 @@ use std::{fmt, sync::Arc};
 
 use super::{
     arguments::{array, count, integer, invalid, micros, numeric},
-    arrays, keywords, pattern,
-    resolve::{Declarations, DeclaredBody, Param},
+    arrays,
+    declaration::{Declarations, DeclaredBody, Param},
+    keywords, pattern,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -8,7 +8,7 @@ use std::{
 use super::{
     Eval,
     arguments::{any, array, bytes, count, integer, invalid, text},
-    resolve::{Declarations, Param},
+    declaration::{Declarations, Param},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -458,7 +458,7 @@ fn joins(all: &mut Declarations) {
     // NULL is a literal too, for the second of them.
     for declaration in all.named("quote_nullable") {
         declaration.not_strict();
-        declaration.body = super::resolve::DeclaredBody::Native(|_, a| {
+        declaration.body = super::declaration::DeclaredBody::Native(|_, a| {
             Ok(Datum::text(if any(a, 0)?.is_null() { "NULL".to_owned() } else { quote_literal(text(a, 0)?) }))
         });
     }

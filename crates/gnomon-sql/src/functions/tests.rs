@@ -362,7 +362,7 @@ fn no_function_panics() {
     let rounds: usize = std::env::var("FUNCTION_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
     let mut panics = Vec::new();
     with_context(|cx| {
-        for (declaration, is_operator) in super::resolve::native_declarations() {
+        for (declaration, is_operator) in super::registry::native_declarations() {
             if SLOW.contains(&declaration.0) || declaration.0 == "^" {
                 continue;
             }

@@ -6,7 +6,6 @@
 //! NULL is the caller's business wherever a function takes the text or bytes of one value; [`compare`], [`keys`]
 //! and [`rows`] take NULLs as they come.
 
-mod array;
 pub mod binary;
 pub mod cast;
 pub mod compare;

@@ -2,10 +2,7 @@
 
 use super::names::quote;
 use crate::{
-    catalog::{
-        model::{Check, Index, Procedure, Table, View},
-        partition::PartitionOf,
-    },
+    catalog::model::{Check, Index, PartitionOf, Procedure, Table, View},
     types::format_type,
 };
 

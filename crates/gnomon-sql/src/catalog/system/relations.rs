@@ -10,10 +10,7 @@ use super::{
 };
 use crate::{
     Result,
-    catalog::{
-        model::{Column, Index, Oid, Table},
-        partition::PartitionOf,
-    },
+    catalog::model::{Column, Index, Oid, PartitionOf, Table},
     types::{ColumnType, Datum, Scalar, Type},
 };
 

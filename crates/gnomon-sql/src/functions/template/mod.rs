@@ -1,11 +1,12 @@
 //! Templates: `to_char`, `to_date`, `to_timestamp` and `to_number`.
 //!
-//! `date` cuts the template of a time into pieces, `show` writes by them and `read` reads. `number` and `number_text` do
-//! the same for numbers. Names of days and months are English.
+//! `date` cuts the template of a time into pieces, `show` writes by them and `read` reads. `picture`, `number` and
+//! `number_text` do the same for numbers. Names of days and months are English.
 
 mod date;
 mod number;
 mod number_text;
+mod picture;
 mod read;
 mod show;
 
@@ -15,7 +16,7 @@ use self::{
 };
 use super::{
     arguments::{any, micros, text},
-    resolve::Declarations,
+    declaration::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,

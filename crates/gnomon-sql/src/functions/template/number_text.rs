@@ -1,8 +1,8 @@
 //! The digits of a number beside the items of a picture: writing and reading them.
 
 use super::{
-    number::{Anchor, Item, Picture},
     ordinal_ending,
+    picture::{Anchor, Item, Picture},
 };
 use crate::{Result, SqlError, SqlState};
 

@@ -18,13 +18,11 @@ use super::{
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
-        model::{Index, Table},
-        partition::{Partition, PartitionOf, Partitioning, Place},
+        model::{Index, Partition, PartitionOf, Partitioning, Table},
+        partition::{PARTITIONS_MAX, Place},
     },
 };
 
-/// The largest modulus.
-pub(super) const MODULUS_MAX: u16 = 1024;
 const INVALID_OBJECT_DEFINITION: SqlState = SqlState("42P17");
 
 /// Returns the partitioning that PARTITION BY gives a table whose columns are known.
@@ -132,9 +130,9 @@ fn bound(table: &Table, name: &str, values: Option<&ForValues>) -> Result<(u16, 
         return Err(invalid("remainder for hash partition must be less than modulus".into()));
     }
     let modulus =
-        u16::try_from(*modulus).ok().filter(|modulus| *modulus <= MODULUS_MAX).ok_or_else(|| {
+        u16::try_from(*modulus).ok().filter(|modulus| *modulus <= PARTITIONS_MAX).ok_or_else(|| {
             SqlError::unsupported(format!("a modulus of {modulus}"))
-                .hint(format!("A table has {MODULUS_MAX} partitions at most."))
+                .hint(format!("A table has {PARTITIONS_MAX} partitions at most."))
         })?;
     if !partitioning.partitions.is_empty() && partitioning.modulus != modulus {
         return Err(SqlError::unsupported("partitions of several moduli")

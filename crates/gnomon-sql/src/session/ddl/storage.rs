@@ -3,8 +3,8 @@
 use gnomon_engine::PageSize;
 use sqlparser::ast::{BinaryOperator, Expr, SqlOption, Value};
 
-use super::{super::parse::fold, clauses::no_effect, partition::MODULUS_MAX};
-use crate::{Notice, Result, SqlError, SqlState};
+use super::{super::parse::fold, clauses::no_effect};
+use crate::{Notice, Result, SqlError, SqlState, catalog::partition::PARTITIONS_MAX};
 
 /// The name of the storage parameter.
 pub(super) const PAGE_SIZE: &str = "page_size";
@@ -110,12 +110,12 @@ fn replicated(value: &Expr) -> Result<bool> {
 
 fn partitions(value: &Expr) -> Result<u16> {
     let text = text(value);
-    text.parse().ok().filter(|count| (1..=MODULUS_MAX).contains(count)).ok_or_else(|| {
+    text.parse().ok().filter(|count| (1..=PARTITIONS_MAX).contains(count)).ok_or_else(|| {
         SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
             format!("invalid value for parameter \"{PARTITIONS}\": \"{text}\""),
         )
-        .detail(format!("A table has from 1 to {MODULUS_MAX} partitions."))
+        .detail(format!("A table has from 1 to {PARTITIONS_MAX} partitions."))
     })
 }
 

@@ -1,7 +1,9 @@
 //! Values as text: the input and output functions of every type.
 
+mod array;
+
 use super::{
-    ColumnType, Context, Datum, Numeric, Scalar, Type, TypeMod, array,
+    ColumnType, Context, Datum, Numeric, Scalar, Type, TypeMod,
     datetime::{self, round_to_precision},
     float, format_type,
     limit::check_bytes,

@@ -1,11 +1,13 @@
 //! Arrays as text: `{1,NULL,"a b"}`; int2vector and oidvector: `1 2`.
 
-use super::{
-    ColumnType, Context, Datum, Scalar, Type, TypeMod,
-    limit::{Elements, Pace, check_bytes},
-    text,
+use super::{input as input_value, is_space, write};
+use crate::{
+    Result, SqlError, SqlState,
+    types::{
+        ColumnType, Context, Datum, Scalar, Type, TypeMod,
+        limit::{Elements, Pace, check_bytes},
+    },
 };
-use crate::{Result, SqlError, SqlState};
 
 fn malformed(text: &str, detail: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, format!("malformed array literal: \"{text}\""))
@@ -14,7 +16,7 @@ fn malformed(text: &str, detail: &str) -> SqlError {
 
 /// Reads an array whose elements have this type and modifier.
 pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod) -> Result<Datum> {
-    let mut rest = text.trim_matches(text::is_space);
+    let mut rest = text.trim_matches(is_space);
     if rest.starts_with('[') {
         let (bounds, body) =
             rest.split_once('=').ok_or_else(|| malformed(text, "Missing \"=\" after array dimensions."))?;
@@ -23,7 +25,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
                 "an array with several dimensions or a lower bound other than 1",
             ));
         }
-        rest = body.trim_start_matches(text::is_space);
+        rest = body.trim_start_matches(is_space);
     }
     let body = rest
         .strip_prefix('{')
@@ -34,13 +36,10 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
     let mut chars = body.chars().peekable();
     let mut after_comma = false;
     let closed = |chars: &mut std::iter::Peekable<std::str::Chars>| {
-        chars
-            .all(text::is_space)
-            .then_some(())
-            .ok_or_else(|| malformed(text, "Junk after closing right brace."))
+        chars.all(is_space).then_some(()).ok_or_else(|| malformed(text, "Junk after closing right brace."))
     };
     loop {
-        while chars.next_if(|c| text::is_space(*c)).is_some() {}
+        while chars.next_if(|c| is_space(*c)).is_some() {}
         let Some(&first) = chars.peek() else { return Err(malformed(text, "Unexpected end of input.")) };
         let mut word = String::new();
         let mut quoted = false;
@@ -67,7 +66,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
                         None => return Err(malformed(text, "Unexpected end of input.")),
                     }
                 }
-                while chars.next_if(|c| text::is_space(*c)).is_some() {}
+                while chars.next_if(|c| is_space(*c)).is_some() {}
             }
             _ => {
                 // Blanks at the end are none of it, unless escaped.
@@ -85,7 +84,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
                         '{' => return Err(malformed(text, "Unexpected \"{\" character.")),
                         c => {
                             word.push(c);
-                            if !text::is_space(c) {
+                            if !is_space(c) {
                                 kept = word.len();
                             }
                         }
@@ -98,7 +97,7 @@ pub(super) fn input(cx: &Context, text: &str, scalar: Scalar, modifier: TypeMod)
         elements.push(if !quoted && word.eq_ignore_ascii_case("null") {
             Datum::Null
         } else {
-            text::input(cx, &word, element_type)?
+            input_value(cx, &word, element_type)?
         })?;
         match chars.next() {
             Some(',') => after_comma = true,
@@ -127,11 +126,11 @@ pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut
             continue;
         }
         word.clear();
-        text::write(cx, element, scalar.into(), &mut word)?;
+        write(cx, element, scalar.into(), &mut word)?;
         pace.step(word.len())?;
         let quote = word.is_empty()
             || word.eq_ignore_ascii_case("null")
-            || word.contains(|c: char| matches!(c, '"' | '\\' | '{' | '}' | ',') || text::is_space(c));
+            || word.contains(|c: char| matches!(c, '"' | '\\' | '{' | '}' | ',') || is_space(c));
         if quote {
             out.push('"');
             for c in word.chars() {
@@ -154,9 +153,9 @@ pub(super) fn output(cx: &Context, scalar: Scalar, elements: &[Datum], out: &mut
 pub(super) fn input_vector(cx: &Context, whole: &str, scalar: Scalar) -> Result<Datum> {
     let mut elements = Elements::default();
     let mut pace = Pace::new(cx);
-    for word in whole.split(text::is_space).filter(|word| !word.is_empty()) {
+    for word in whole.split(is_space).filter(|word| !word.is_empty()) {
         pace.step(word.len())?;
-        elements.push(text::input(cx, word, Type::from(scalar).into())?)?;
+        elements.push(input_value(cx, word, Type::from(scalar).into())?)?;
     }
     Ok(elements.into_array(scalar))
 }
@@ -174,7 +173,7 @@ pub(super) fn output_vector(
         if index > 0 {
             out.push(' ');
         }
-        text::write(cx, element, scalar.into(), out)?;
+        write(cx, element, scalar.into(), out)?;
         pace.step(size_of::<Datum>())?;
         check_bytes(out.len() - start)?;
     }
