@@ -132,6 +132,55 @@ pub struct Check {
     pub expression: String,
 }
 
+/// A constraint of a table, with what keeps it.
+#[derive(Clone, Copy, Debug)]
+pub enum Constraint<'t> {
+    /// PRIMARY KEY: the index that rows are stored by.
+    PrimaryKey(&'t Index),
+    /// UNIQUE: an index.
+    Unique(&'t Index),
+    /// CHECK: an expression.
+    Check(&'t Check),
+    /// NOT NULL of the column at a position. It has no name, as in PostgreSQL 15.
+    NotNull(usize),
+}
+
+impl<'t> Constraint<'t> {
+    /// Its name, if it has one.
+    pub fn name(self) -> Option<&'t str> {
+        match self {
+            Constraint::PrimaryKey(index) | Constraint::Unique(index) => Some(&index.name),
+            Constraint::Check(check) => Some(&check.name),
+            Constraint::NotNull(_) => None,
+        }
+    }
+
+    /// The index that keeps it, if it is a key.
+    pub fn index(self) -> Option<&'t Index> {
+        match self {
+            Constraint::PrimaryKey(index) | Constraint::Unique(index) => Some(index),
+            Constraint::Check(_) | Constraint::NotNull(_) => None,
+        }
+    }
+}
+
+impl Table {
+    /// Its constraints: keys, the primary one first, CHECKs, NOT NULLs.
+    pub fn constraints(&self) -> impl Iterator<Item = Constraint<'_>> {
+        let primary = self.primary_key.iter().map(Constraint::PrimaryKey);
+        let unique = self.indexes.iter().filter(|index| index.constraint).map(Constraint::Unique);
+        let checks = self.checks.iter().map(Constraint::Check);
+        let columns = self.columns.iter().enumerate();
+        let not_null = columns.filter(|(_, column)| column.not_null && !column.dropped);
+        primary.chain(unique).chain(checks).chain(not_null.map(|(position, _)| Constraint::NotNull(position)))
+    }
+
+    /// The constraint of this name.
+    pub fn constraint(&self, name: &str) -> Option<Constraint<'_>> {
+        self.constraints().find(|constraint| constraint.name() == Some(name))
+    }
+}
+
 /// A schema.
 #[derive(Clone, Debug)]
 pub struct Schema {

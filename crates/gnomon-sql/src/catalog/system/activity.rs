@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ConnectedBy, OWNER, Object, System,
+    ConnectedBy, DATABASE, OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
 };
 use crate::{
@@ -42,176 +42,176 @@ fn mode_name(modes: &[(&str, &'static str)], mode: &'static str) -> &'static str
     modes.iter().find(|(own, _)| *own == mode).map_or(mode, |(_, name)| name)
 }
 
-impl System<'_> {
-    pub(super) fn setting_list(&self, rows: &mut Rows) {
-        for setting in self.state.settings() {
-            let source = if setting.value == setting.default { "default" } else { "session" };
-            rows.add([
-                ("name", string(setting.name)),
-                ("setting", string(setting.value)),
-                ("unit", option(setting.unit.map(string))),
-                ("category", string("Customized Options")),
-                ("short_desc", string(setting.description)),
-                ("context", string(if setting.fixed { "internal" } else { "user" })),
-                ("vartype", string(setting.kind)),
-                ("source", string(source)),
-                ("min_val", option(setting.min.map(string))),
-                ("max_val", option(setting.max.map(string))),
-                ("enumvals", option(setting.words.map(strings))),
-                ("boot_val", string(setting.default)),
-                ("reset_val", string(setting.reset)),
-                ("pending_restart", yes(false)),
-            ]);
+pub(super) fn setting_list(system: System<'_>, rows: &mut Rows) {
+    for setting in system.state.settings() {
+        let source = if setting.value == setting.default { "default" } else { "session" };
+        rows.add([
+            ("name", string(setting.name)),
+            ("setting", string(setting.value)),
+            ("unit", option(setting.unit.map(string))),
+            ("category", string("Customized Options")),
+            ("short_desc", string(setting.description)),
+            ("context", string(if setting.fixed { "internal" } else { "user" })),
+            ("vartype", string(setting.kind)),
+            ("source", string(source)),
+            ("min_val", option(setting.min.map(string))),
+            ("max_val", option(setting.max.map(string))),
+            ("enumvals", option(setting.words.map(strings))),
+            ("boot_val", string(setting.default)),
+            ("reset_val", string(setting.reset)),
+            ("pending_restart", yes(false)),
+        ]);
+    }
+}
+
+/// Of all roles and of the session's, which has the only one's number.
+pub(super) fn setting_defaults(system: System<'_>, rows: &mut Rows) {
+    for (role, number) in [("", 0), (system.state.user(), OWNER)] {
+        let all: Vec<String> =
+            system.catalog().settings_of(role).map(|(name, value)| format!("{name}={value}")).collect();
+        if !all.is_empty() {
+            rows.add([("setdatabase", oid(0)), ("setrole", oid(number)), ("setconfig", strings(all))]);
         }
     }
+}
 
-    /// Of all roles and of the session's, which has the only one's number.
-    pub(super) fn setting_defaults(&self, rows: &mut Rows) {
-        for (role, number) in [("", 0), (self.state.user(), OWNER)] {
-            let all: Vec<String> =
-                self.catalog().settings_of(role).map(|(name, value)| format!("{name}={value}")).collect();
-            if !all.is_empty() {
-                rows.add([("setdatabase", oid(0)), ("setrole", oid(number)), ("setconfig", strings(all))]);
-            }
-        }
-    }
-
-    pub(super) fn activity_list(&self, rows: &mut Rows) {
-        for activity in self.state.activities() {
-            let time = |micros: Option<i64>| option(micros.map(Datum::Timestamptz));
-            // The type inet does not exist: the text of the address stands for it.
-            let address = activity.connection.and_then(ConnectedBy::addresses);
-            let port = match (activity.connection, address) {
-                (_, Some((client, _))) => Some(client.port().into()),
-                (Some(_), None) => Some(-1),
-                (None, None) => None,
-            };
-            let number = activity.transaction.and_then(|number| u32::try_from(number).ok());
-            rows.add([
-                ("datid", self.database_oid()),
-                ("datname", string(self.state.database())),
-                ("pid", Datum::Int4(activity.process_id)),
-                ("usesysid", oid(OWNER)),
-                ("usename", string(activity.user)),
-                ("application_name", string(activity.application_name)),
-                ("client_addr", option(address.map(|(client, _)| string(client.ip().to_string())))),
-                ("client_port", option(port.map(Datum::Int4))),
-                ("backend_start", Datum::Timestamptz(activity.started)),
-                ("xact_start", time(activity.transaction_started)),
-                ("query_start", time(activity.statement_started)),
-                ("state_change", Datum::Timestamptz(activity.state_changed)),
-                ("state", string(activity.state)),
-                ("backend_xid", option(number.map(Datum::Oid))),
-                ("query", string(activity.query)),
-                ("backend_type", string("client backend")),
-            ]);
-        }
-    }
-
-    pub(super) fn progress_list(&self, rows: &mut Rows) {
-        for progress in self.state.progress() {
-            rows.add([
-                ("pid", Datum::Int4(progress.process_id)),
-                ("datname", string(self.state.database())),
-                ("relid", oid(progress.table)),
-                ("relname", string(progress.table_name)),
-                ("command", string(progress.command)),
-                ("rows_done", Datum::Int8(i64::try_from(progress.rows).unwrap_or(i64::MAX))),
-                ("started", Datum::Timestamptz(progress.started)),
-            ]);
-        }
-    }
-
-    pub(super) fn cluster_list(&self, rows: &mut Rows) {
-        let number = |number: Option<u64>| {
-            option(number.map(|number| Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))))
+pub(super) fn activity_list(system: System<'_>, rows: &mut Rows) {
+    for activity in system.state.activities() {
+        let time = |micros: Option<i64>| option(micros.map(Datum::Timestamptz));
+        // The type inet does not exist: the text of the address stands for it.
+        let address = activity.connection.and_then(ConnectedBy::addresses);
+        let port = match (activity.connection, address) {
+            (_, Some((client, _))) => Some(client.port().into()),
+            (Some(_), None) => Some(-1),
+            (None, None) => None,
         };
-        for member in self.state.cluster().map_or_else(Vec::new, |cluster| cluster.members()) {
-            rows.add([
-                ("name", string(member.name)),
-                ("member", number(member.member)),
-                ("address", string(member.address)),
-                ("state", string(member.state)),
-                ("is_self", yes(member.is_self)),
-                ("applied", number(member.applied)),
-                ("received", number(member.received)),
-                ("durable", number(member.durable)),
-                ("lag", number(member.lag)),
-            ]);
-        }
+        let number = activity.transaction.and_then(|number| u32::try_from(number).ok());
+        rows.add([
+            ("datid", oid(DATABASE)),
+            ("datname", string(system.state.database())),
+            ("pid", Datum::Int4(activity.process_id)),
+            ("usesysid", oid(OWNER)),
+            ("usename", string(activity.user)),
+            ("application_name", string(activity.application_name)),
+            ("client_addr", option(address.map(|(client, _)| string(client.ip().to_string())))),
+            ("client_port", option(port.map(Datum::Int4))),
+            ("backend_start", Datum::Timestamptz(activity.started)),
+            ("xact_start", time(activity.transaction_started)),
+            ("query_start", time(activity.statement_started)),
+            ("state_change", Datum::Timestamptz(activity.state_changed)),
+            ("state", string(activity.state)),
+            ("backend_xid", option(number.map(Datum::Oid))),
+            ("query", string(activity.query)),
+            ("backend_type", string("client backend")),
+        ]);
     }
+}
 
-    pub(super) fn cluster_transactions(&self, rows: &mut Rows) {
-        for ended in self.state.cluster().map_or_else(Vec::new, |cluster| cluster.transactions()) {
-            rows.add([
-                ("level", string(ended.level)),
-                ("outcome", string(ended.outcome)),
-                ("transactions", Datum::Int8(i64::try_from(ended.count).unwrap_or(i64::MAX))),
-            ]);
-        }
+pub(super) fn progress_list(system: System<'_>, rows: &mut Rows) {
+    for progress in system.state.progress() {
+        rows.add([
+            ("pid", Datum::Int4(progress.process_id)),
+            ("datname", string(system.state.database())),
+            ("relid", oid(progress.table)),
+            ("relname", string(progress.table_name)),
+            ("command", string(progress.command)),
+            ("rows_done", Datum::Int8(i64::try_from(progress.rows).unwrap_or(i64::MAX))),
+            ("started", Datum::Timestamptz(progress.started)),
+        ]);
     }
+}
 
-    /// Returns the relation of each tree.
-    fn trees(&self) -> BTreeMap<u64, Object<'_>> {
-        let own = self.objects().filter_map(|object| match &object {
-            Object::Table(table) => Some((table.tree.0, object)),
-            Object::Index(table, index) if index.tree != table.tree => Some((index.tree.0, object)),
+pub(super) fn cluster_list(system: System<'_>, rows: &mut Rows) {
+    let number = |number: Option<u64>| {
+        option(number.map(|number| Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))))
+    };
+    for member in system.state.cluster().map_or_else(Vec::new, |cluster| cluster.members()) {
+        rows.add([
+            ("name", string(member.name)),
+            ("member", number(member.member)),
+            ("address", string(member.address)),
+            ("state", string(member.state)),
+            ("is_self", yes(member.is_self)),
+            ("applied", number(member.applied)),
+            ("received", number(member.received)),
+            ("durable", number(member.durable)),
+            ("lag", number(member.lag)),
+        ]);
+    }
+}
+
+pub(super) fn cluster_transactions(system: System<'_>, rows: &mut Rows) {
+    for ended in system.state.cluster().map_or_else(Vec::new, |cluster| cluster.transactions()) {
+        rows.add([
+            ("level", string(ended.level)),
+            ("outcome", string(ended.outcome)),
+            ("transactions", Datum::Int8(i64::try_from(ended.count).unwrap_or(i64::MAX))),
+        ]);
+    }
+}
+
+/// Returns the relation of each tree.
+fn trees(system: System<'_>) -> BTreeMap<u64, Object<'_>> {
+    let own = system.objects().filter_map(|object| match &object {
+        Object::Table(table) => Some((table.tree.0, object)),
+        Object::Index(table, index) if index.tree != table.tree => Some((index.tree.0, object)),
+        _ => None,
+    });
+    let entries = system.catalog().tables().flat_map(|table| {
+        table.indexes.iter().flat_map(move |index| {
+            index.partition_trees.values().map(move |tree| (tree.0, Object::Index(table, index)))
+        })
+    });
+    own.chain(entries).collect()
+}
+
+/// The engine's locks as PostgreSQL shows its own: a tree as a whole is `relation`, a key in it `tuple`.
+pub(super) fn lock_list(system: System<'_>, rows: &mut Rows) {
+    let (trees, processes) = (trees(system), processes(system));
+    for lock in system.state.locks() {
+        let relation = match lock.table {
+            NAMED => u32::try_from(lock.space).ok(),
+            _ => trees.get(&lock.space).map(Object::oid),
+        };
+        let (kind, modes) = match lock.part.is_empty() {
+            true => ("relation", &RELATION_MODES[..]),
+            false => ("tuple", &ROW_MODES[..]),
+        };
+        let mode = if lock.table == "gap" { lock.mode } else { mode_name(modes, lock.mode) };
+        rows.add([
+            ("locktype", string(kind)),
+            ("database", oid(DATABASE)),
+            ("relation", option(relation.map(Datum::Oid))),
+            ("virtualtransaction", string(lock.txn.to_string())),
+            ("pid", option(processes.get(&lock.txn.0).copied().map(Datum::Int4))),
+            ("mode", string(mode)),
+            ("granted", yes(lock.waiting_since.is_none())),
+            ("fastpath", yes(false)),
+        ]);
+    }
+}
+
+/// The engine's locks with their keys; and a row for each number of which the owner holds something or, waiting,
+/// wants something.
+pub(super) fn claim_list(system: System<'_>, rows: &mut Rows) {
+    let (trees, processes) = (trees(system), processes(system));
+    for lock in system.state.locks() {
+        // All partitions of an executor are one lock, and what is in all partitions is another.
+        let partitions = (lock.table == "partition").then_some(match lock.space {
+            u64::MAX => "replicated".to_owned(),
+            executor => format!("executor {executor}"),
+        });
+        let relation = match lock.table {
+            NAMED => system.objects().find(|object| u64::from(object.oid()) == lock.space),
+            _ => trees.get(&lock.space).copied().filter(|_| partitions.is_none()),
+        };
+        let key = partitions.as_deref().unwrap_or(&lock.part);
+        let column = |quantity: u32| match relation {
+            Some(Object::Table(table)) => table.columns.get(quantity as usize),
             _ => None,
-        });
-        let entries = self.catalog().tables().flat_map(|table| {
-            table.indexes.iter().flat_map(move |index| {
-                index.partition_trees.values().map(move |tree| (tree.0, Object::Index(table, index)))
-            })
-        });
-        own.chain(entries).collect()
-    }
-
-    /// The engine's locks as PostgreSQL shows its own: a tree as a whole is `relation`, a key in it `tuple`.
-    pub(super) fn lock_list(&self, rows: &mut Rows) {
-        let (trees, processes) = (self.trees(), self.processes());
-        for lock in self.state.locks() {
-            let relation = match lock.table {
-                NAMED => u32::try_from(lock.space).ok(),
-                _ => trees.get(&lock.space).map(Object::oid),
-            };
-            let (kind, modes) = match lock.part.is_empty() {
-                true => ("relation", &RELATION_MODES[..]),
-                false => ("tuple", &ROW_MODES[..]),
-            };
-            let mode = if lock.table == "gap" { lock.mode } else { mode_name(modes, lock.mode) };
-            rows.add([
-                ("locktype", string(kind)),
-                ("database", self.database_oid()),
-                ("relation", option(relation.map(Datum::Oid))),
-                ("virtualtransaction", string(lock.txn.to_string())),
-                ("pid", option(processes.get(&lock.txn.0).copied().map(Datum::Int4))),
-                ("mode", string(mode)),
-                ("granted", yes(lock.waiting_since.is_none())),
-                ("fastpath", yes(false)),
-            ]);
-        }
-    }
-
-    /// The engine's locks with their keys; and a row for each number of which the owner holds something or, waiting,
-    /// wants something.
-    pub(super) fn claim_list(&self, rows: &mut Rows) {
-        let (trees, processes) = (self.trees(), self.processes());
-        for lock in self.state.locks() {
-            // All partitions of an executor are one lock, and what is in all partitions is another.
-            let partitions = (lock.table == "partition").then_some(match lock.space {
-                u64::MAX => "replicated".to_owned(),
-                executor => format!("executor {executor}"),
-            });
-            let relation = match lock.table {
-                NAMED => self.objects().find(|object| u64::from(object.oid()) == lock.space),
-                _ => trees.get(&lock.space).copied().filter(|_| partitions.is_none()),
-            };
-            let key = partitions.as_deref().unwrap_or(&lock.part);
-            let column = |quantity: u32| match relation {
-                Some(Object::Table(table)) => table.columns.get(quantity as usize),
-                _ => None,
-            };
-            let mut add = |column: Option<&Column>, numbers: &[(&'static str, i128)]| {
+        };
+        let mut add =
+            |column: Option<&Column>, numbers: &[(&'static str, i128)]| {
                 let number = column.and_then(|column| number_of(column.ty));
                 let scale = number.map_or(0, |(number, _)| number.scale());
                 let mut row = vec![
@@ -231,39 +231,38 @@ impl System<'_> {
                 }));
                 rows.add(row);
             };
-            // The engine also counts the bytes of rows. They are of no column and are left out.
-            let pending = lock.pending.iter().filter_map(|held| Some((column(held.quantity)?, held)));
-            let wanted = lock.claims.iter().filter_map(|claim| Some((column(claim.quantity)?, claim)));
-            let (pending, wanted): (Vec<_>, Vec<_>) = (pending.collect(), wanted.collect());
-            for (column, held) in &pending {
-                add(Some(column), &[("value", held.value), ("low", held.low), ("high", held.high)]);
-            }
-            for (column, claim) in &wanted {
-                add(Some(column), &[("wanted", claim.delta), ("least", claim.min), ("greatest", claim.max)]);
-            }
-            if pending.is_empty() && wanted.is_empty() {
-                add(None, &[]);
-            }
+        // The engine also counts the bytes of rows. They are of no column and are left out.
+        let pending = lock.pending.iter().filter_map(|held| Some((column(held.quantity)?, held)));
+        let wanted = lock.claims.iter().filter_map(|claim| Some((column(claim.quantity)?, claim)));
+        let (pending, wanted): (Vec<_>, Vec<_>) = (pending.collect(), wanted.collect());
+        for (column, held) in &pending {
+            add(Some(column), &[("value", held.value), ("low", held.low), ("high", held.high)]);
+        }
+        for (column, claim) in &wanted {
+            add(Some(column), &[("wanted", claim.delta), ("least", claim.min), ("greatest", claim.max)]);
+        }
+        if pending.is_empty() && wanted.is_empty() {
+            add(None, &[]);
         }
     }
+}
 
-    /// Returns the session of each transaction of the engine's.
-    fn processes(&self) -> BTreeMap<u64, i32> {
-        let of = |activity: super::Activity| Some((activity.transaction?, activity.process_id));
-        self.state.activities().into_iter().filter_map(of).collect()
-    }
+/// Returns the session of each transaction of the engine's.
+fn processes(system: System<'_>) -> BTreeMap<u64, i32> {
+    let of = |activity: super::Activity| Some((activity.transaction?, activity.process_id));
+    system.state.activities().into_iter().filter_map(of).collect()
+}
 
-    pub(super) fn time_zones(&self, rows: &mut Rows) {
-        let now = self.state.now();
-        for name in Zone::names() {
-            let Some(zone) = Zone::parse(name) else { continue };
-            let micros = i64::from(zone.offset_at(now)) * MICROS;
-            rows.add([
-                ("name", string(name)),
-                ("abbrev", string(zone.abbreviation_at(now))),
-                ("utc_offset", Datum::Interval(Interval { months: 0, days: 0, micros })),
-                ("is_dst", yes(zone.is_summer_at(now))),
-            ]);
-        }
+pub(super) fn time_zones(system: System<'_>, rows: &mut Rows) {
+    let now = system.state.now();
+    for name in Zone::names() {
+        let Some(zone) = Zone::parse(name) else { continue };
+        let micros = i64::from(zone.offset_at(now)) * MICROS;
+        rows.add([
+            ("name", string(name)),
+            ("abbrev", string(zone.abbreviation_at(now))),
+            ("utc_offset", Datum::Interval(Interval { months: 0, days: 0, micros })),
+            ("is_dst", yes(zone.is_summer_at(now))),
+        ]);
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn oids(values: impl IntoIterator<Item = Oid>) -> Datum {
 }
 
 /// Numbers of columns, from positions.
-pub(super) fn attributes(positions: &[usize]) -> Datum {
+pub(super) fn column_numbers(positions: &[usize]) -> Datum {
     Datum::Array(Scalar::Int2, positions.iter().map(|position| small(position + 1)).collect())
 }
 

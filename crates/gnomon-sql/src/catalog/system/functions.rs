@@ -5,11 +5,11 @@
 
 use super::{
     ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid, names::quote,
-    reference,
+    reference, relations,
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Oid,
+    catalog::model::{Constraint, Oid},
     types::{ColumnType, Datum, Scalar, Type, format_type},
 };
 
@@ -223,7 +223,7 @@ impl System<'_> {
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(*oid, 0)),
             ("obj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
-                let matching = class == Some(self.catalog_of(*oid));
+                let matching = class == Some(relations::catalog_of(*self, *oid));
                 or_null(self.comment(*oid, 0).filter(|_| matching))
             }
             ("col_description", [Datum::Oid(oid), Datum::Int4(number)]) => {
@@ -340,13 +340,19 @@ impl System<'_> {
     }
 
     fn constraint_definition(&self, oid: Oid, pretty: bool) -> Option<String> {
-        if let Some(Object::Index(table, index)) = self.object(oid) {
-            let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
-            return index.constraint.then(|| definitions::key(table, index, primary));
-        }
         self.catalog().tables().find_map(|table| {
-            let check = table.checks.iter().find(|check| derived_oid(table.oid, &check.name) == oid)?;
-            Some(definitions::check(check, pretty))
+            table.constraints().find_map(|constraint| match constraint {
+                Constraint::PrimaryKey(index) => {
+                    (index.oid == oid).then(|| definitions::key(table, index, true))
+                }
+                Constraint::Unique(index) => {
+                    (index.oid == oid).then(|| definitions::key(table, index, false))
+                }
+                Constraint::Check(check) => {
+                    (derived_oid(table.oid, &check.name) == oid).then(|| definitions::check(check, pretty))
+                }
+                Constraint::NotNull(_) => None,
+            })
         })
     }
 

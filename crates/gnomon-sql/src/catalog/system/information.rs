@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     Result,
-    catalog::model::{Oid, Table},
+    catalog::model::{Constraint, Index, Oid, Table},
     types::{ColumnType, Datum, Type, format_type},
 };
 
 /// A constraint of a table. NOT NULL counts as a CHECK, as in PostgreSQL.
-struct Constraint<'a> {
+struct TableConstraint<'a> {
     table: &'a Table,
     name: String,
     kind: &'static str,
@@ -23,7 +23,7 @@ struct Constraint<'a> {
     clause: Option<String>,
 }
 
-impl Constraint<'_> {
+impl TableConstraint<'_> {
     fn is_key(&self) -> bool {
         self.clause.is_none()
     }
@@ -88,328 +88,319 @@ fn measures(ColumnType { ty, modifier }: ColumnType) -> Measures {
     out
 }
 
-impl<'a> System<'a> {
-    /// Fills a view of `information_schema`; those of what does not exist here stay empty.
-    pub(super) fn information(&self, view: &str, rows: &mut Rows) -> Result<()> {
-        match view {
-            "information_schema_catalog_name" => {
-                rows.add([("catalog_name", self.catalog_name())]);
-            }
-            "enabled_roles" => rows.add([("role_name", string(self.state.user()))]),
-            "character_sets" => rows.add([
-                ("character_set_name", string("UTF8")),
-                ("character_repertoire", string("UCS")),
-                ("form_of_use", string("UTF8")),
-                ("default_collate_catalog", self.catalog_name()),
-            ]),
-            "schemata" => self.schemata(rows),
-            "tables" => self.information_tables(rows),
-            "columns" => self.information_columns(rows),
-            "views" => self.information_views(rows),
-            "sequences" => self.information_sequences(rows),
-            "table_constraints" => self.table_constraints(rows),
-            "check_constraints" => self.check_constraints(rows),
-            "key_column_usage" => self.key_columns(rows),
-            "constraint_column_usage" => self.constraint_columns(rows),
-            "constraint_table_usage" => self.constraint_tables(rows),
-            "table_privileges" | "role_table_grants" => self.privileges(rows),
-            _ => {}
+/// Fills a view of `information_schema`; those of what does not exist here stay empty.
+pub(super) fn information(system: System<'_>, view: &str, rows: &mut Rows) -> Result<()> {
+    match view {
+        "information_schema_catalog_name" => {
+            rows.add([("catalog_name", catalog_name(system))]);
         }
-        Ok(())
+        "enabled_roles" => rows.add([("role_name", string(system.state.user()))]),
+        "character_sets" => rows.add([
+            ("character_set_name", string("UTF8")),
+            ("character_repertoire", string("UCS")),
+            ("form_of_use", string("UTF8")),
+            ("default_collate_catalog", catalog_name(system)),
+        ]),
+        "schemata" => schemata(system, rows),
+        "tables" => information_tables(system, rows),
+        "columns" => information_columns(system, rows),
+        "views" => information_views(system, rows),
+        "sequences" => information_sequences(system, rows),
+        "table_constraints" => table_constraints(system, rows),
+        "check_constraints" => check_constraints(system, rows),
+        "key_column_usage" => key_columns(system, rows),
+        "constraint_column_usage" => constraint_columns(system, rows),
+        "constraint_table_usage" => constraint_tables(system, rows),
+        "table_privileges" | "role_table_grants" => privileges(system, rows),
+        _ => {}
     }
+    Ok(())
+}
 
-    fn catalog_name(&self) -> Datum {
-        string(self.state.database())
-    }
+fn catalog_name(system: System<'_>) -> Datum {
+    string(system.state.database())
+}
 
-    fn schemata(&self, rows: &mut Rows) {
-        let users = self.catalog().schemas().map(|schema| schema.name.as_str());
-        for name in users.chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA]) {
-            rows.add([
-                ("catalog_name", self.catalog_name()),
-                ("schema_name", string(name)),
-                ("schema_owner", string(self.state.user())),
-            ]);
-        }
-    }
-
-    /// Schema, name and whether it is a view, of all that can be read as a table.
-    fn readable(&self) -> Vec<(&'a str, &'a str, bool)> {
-        let system = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v'));
-        let users = self.objects().filter_map(|object| match object {
-            Object::Table(_) => Some((object.schema(), object.name(), false)),
-            Object::View(_) => Some((object.schema(), object.name(), true)),
-            _ => None,
-        });
-        system.chain(users).collect()
-    }
-
-    fn information_tables(&self, rows: &mut Rows) {
-        for (schema, name, is_view) in self.readable() {
-            let is_users = schema != SYSTEM_SCHEMA && schema != INFORMATION_SCHEMA;
-            rows.add([
-                ("table_catalog", self.catalog_name()),
-                ("table_schema", string(schema)),
-                ("table_name", string(name)),
-                ("table_type", string(if is_view { "VIEW" } else { "BASE TABLE" })),
-                ("is_insertable_into", yes_no(!is_view && is_users)),
-                ("is_typed", yes_no(false)),
-            ]);
-        }
-    }
-
-    fn information_columns(&self, rows: &mut Rows) {
-        for relation in reference::RELATIONS.iter() {
-            for (i, column) in relation.columns.iter().enumerate() {
-                let attribute = Attribute {
-                    name: column.name.to_owned(),
-                    ty: column.ty,
-                    not_null: relation.not_null.get(i) == Some(&true),
-                    column: None,
-                    dropped: false,
-                };
-                self.information_column(relation.schema, relation.name, i, &attribute, false, rows);
-            }
-        }
-        for object in self.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_))) {
-            let updatable = matches!(object, Object::Table(_));
-            for (i, attribute) in object.attributes().iter().enumerate().filter(|(_, one)| !one.dropped) {
-                self.information_column(object.schema(), object.name(), i, attribute, updatable, rows);
-            }
-        }
-    }
-
-    fn information_column(
-        &self,
-        schema: &str,
-        table: &str,
-        position: usize,
-        attribute: &Attribute<'_>,
-        updatable: bool,
-        rows: &mut Rows,
-    ) {
-        let ty = attribute.ty.ty;
-        let number = |value: Option<i32>| option(value.map(Datum::Int4));
-        let measures = measures(attribute.ty);
-        let default = attribute
-            .column
-            .and_then(|column| column.default.as_deref())
-            .map(|one| self.shown_expression(one));
-        let identity = attribute.column.filter(|_| default.is_none()).and_then(|column| column.identity);
-        let sequence = identity.and_then(|identity| self.catalog().sequence_by_oid(identity.sequence));
-        let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
-            option(sequence.map(|sequence| string(value(sequence).to_string())))
-        };
-        // "C" is a collation of its own; the default one is not shown.
-        let collation = (ty.info().collation == 950).then_some("C");
-        let data_type = if ty.element().is_some() { "ARRAY".to_owned() } else { format_type(ty, None) };
+fn schemata(system: System<'_>, rows: &mut Rows) {
+    let users = system.catalog().schemas().map(|schema| schema.name.as_str());
+    for name in users.chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA]) {
         rows.add([
-            ("table_catalog", self.catalog_name()),
-            ("table_schema", string(schema)),
-            ("table_name", string(table)),
-            ("column_name", string(attribute.name.as_str())),
-            ("ordinal_position", int(position + 1)),
-            ("column_default", option(default.map(string))),
-            ("is_nullable", yes_no(!attribute.not_null)),
-            ("data_type", string(data_type)),
-            ("character_maximum_length", number(measures.characters)),
-            ("character_octet_length", number(measures.octets)),
-            ("numeric_precision", number(measures.precision)),
-            ("numeric_precision_radix", number(measures.radix)),
-            ("numeric_scale", number(measures.scale)),
-            ("datetime_precision", number(measures.datetime)),
-            ("collation_catalog", option(collation.map(|_| self.catalog_name()))),
-            ("collation_schema", option(collation.map(|_| string(SYSTEM_SCHEMA)))),
-            ("collation_name", option(collation.map(string))),
-            ("udt_catalog", self.catalog_name()),
-            ("udt_schema", string(SYSTEM_SCHEMA)),
-            ("udt_name", string(ty.info().typname)),
-            ("dtd_identifier", string((position + 1).to_string())),
-            ("is_self_referencing", yes_no(false)),
-            ("is_identity", yes_no(identity.is_some())),
-            (
-                "identity_generation",
-                option(identity.map(|one| string(if one.always { "ALWAYS" } else { "BY DEFAULT" }))),
-            ),
-            ("identity_start", of_sequence(|one| one.start)),
-            ("identity_increment", of_sequence(|one| one.increment)),
-            ("identity_maximum", of_sequence(|one| one.max)),
-            ("identity_minimum", of_sequence(|one| one.min)),
-            ("identity_cycle", yes_no(sequence.is_some_and(|one| one.cycle))),
-            ("is_generated", string("NEVER")),
-            ("is_updatable", yes_no(updatable)),
+            ("catalog_name", catalog_name(system)),
+            ("schema_name", string(name)),
+            ("schema_owner", string(system.state.user())),
         ]);
     }
+}
 
-    fn information_views(&self, rows: &mut Rows) {
-        let mut add = |schema: &str, name: &str, query: Datum| {
-            rows.add([
-                ("table_catalog", self.catalog_name()),
-                ("table_schema", string(schema)),
-                ("table_name", string(name)),
-                ("view_definition", query),
-                ("check_option", string("NONE")),
-                ("is_updatable", yes_no(false)),
-                ("is_insertable_into", yes_no(false)),
-                ("is_trigger_updatable", yes_no(false)),
-                ("is_trigger_deletable", yes_no(false)),
-                ("is_trigger_insertable_into", yes_no(false)),
-            ]);
+/// Schema, name and whether it is a view, of all that can be read as a table.
+fn readable<'a>(system: System<'a>) -> Vec<(&'a str, &'a str, bool)> {
+    let own = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v'));
+    let users = system.objects().filter_map(|object| match object {
+        Object::Table(_) => Some((object.schema(), object.name(), false)),
+        Object::View(_) => Some((object.schema(), object.name(), true)),
+        _ => None,
+    });
+    own.chain(users).collect()
+}
+
+fn information_tables(system: System<'_>, rows: &mut Rows) {
+    for (schema, name, is_view) in readable(system) {
+        let is_users = schema != SYSTEM_SCHEMA && schema != INFORMATION_SCHEMA;
+        rows.add([
+            ("table_catalog", catalog_name(system)),
+            ("table_schema", string(schema)),
+            ("table_name", string(name)),
+            ("table_type", string(if is_view { "VIEW" } else { "BASE TABLE" })),
+            ("is_insertable_into", yes_no(!is_view && is_users)),
+            ("is_typed", yes_no(false)),
+        ]);
+    }
+}
+
+fn information_columns(system: System<'_>, rows: &mut Rows) {
+    for relation in reference::RELATIONS.iter() {
+        for (i, column) in relation.columns.iter().enumerate() {
+            let attribute = Attribute {
+                name: column.name.to_owned(),
+                ty: column.ty,
+                not_null: relation.not_null.get(i) == Some(&true),
+                column: None,
+                dropped: false,
+            };
+            information_column(system, relation.schema, relation.name, i, &attribute, false, rows);
+        }
+    }
+    for object in system.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_))) {
+        let updatable = matches!(object, Object::Table(_));
+        for (i, attribute) in object.attributes().iter().enumerate().filter(|(_, one)| !one.dropped) {
+            information_column(system, object.schema(), object.name(), i, attribute, updatable, rows);
+        }
+    }
+}
+
+fn information_column(
+    system: System<'_>,
+    schema: &str,
+    table: &str,
+    position: usize,
+    attribute: &Attribute<'_>,
+    updatable: bool,
+    rows: &mut Rows,
+) {
+    let ty = attribute.ty.ty;
+    let number = |value: Option<i32>| option(value.map(Datum::Int4));
+    let measures = measures(attribute.ty);
+    let default =
+        attribute.column.and_then(|column| column.default.as_deref()).map(|one| system.shown_expression(one));
+    let identity = attribute.column.filter(|_| default.is_none()).and_then(|column| column.identity);
+    let sequence = identity.and_then(|identity| system.catalog().sequence_by_oid(identity.sequence));
+    let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
+        option(sequence.map(|sequence| string(value(sequence).to_string())))
+    };
+    // "C" is a collation of its own; the default one is not shown.
+    let collation = (ty.info().collation == 950).then_some("C");
+    let data_type = if ty.element().is_some() { "ARRAY".to_owned() } else { format_type(ty, None) };
+    rows.add([
+        ("table_catalog", catalog_name(system)),
+        ("table_schema", string(schema)),
+        ("table_name", string(table)),
+        ("column_name", string(attribute.name.as_str())),
+        ("ordinal_position", int(position + 1)),
+        ("column_default", option(default.map(string))),
+        ("is_nullable", yes_no(!attribute.not_null)),
+        ("data_type", string(data_type)),
+        ("character_maximum_length", number(measures.characters)),
+        ("character_octet_length", number(measures.octets)),
+        ("numeric_precision", number(measures.precision)),
+        ("numeric_precision_radix", number(measures.radix)),
+        ("numeric_scale", number(measures.scale)),
+        ("datetime_precision", number(measures.datetime)),
+        ("collation_catalog", option(collation.map(|_| catalog_name(system)))),
+        ("collation_schema", option(collation.map(|_| string(SYSTEM_SCHEMA)))),
+        ("collation_name", option(collation.map(string))),
+        ("udt_catalog", catalog_name(system)),
+        ("udt_schema", string(SYSTEM_SCHEMA)),
+        ("udt_name", string(ty.info().typname)),
+        ("dtd_identifier", string((position + 1).to_string())),
+        ("is_self_referencing", yes_no(false)),
+        ("is_identity", yes_no(identity.is_some())),
+        (
+            "identity_generation",
+            option(identity.map(|one| string(if one.always { "ALWAYS" } else { "BY DEFAULT" }))),
+        ),
+        ("identity_start", of_sequence(|one| one.start)),
+        ("identity_increment", of_sequence(|one| one.increment)),
+        ("identity_maximum", of_sequence(|one| one.max)),
+        ("identity_minimum", of_sequence(|one| one.min)),
+        ("identity_cycle", yes_no(sequence.is_some_and(|one| one.cycle))),
+        ("is_generated", string("NEVER")),
+        ("is_updatable", yes_no(updatable)),
+    ]);
+}
+
+fn information_views(system: System<'_>, rows: &mut Rows) {
+    let mut add = |schema: &str, name: &str, query: Datum| {
+        rows.add([
+            ("table_catalog", catalog_name(system)),
+            ("table_schema", string(schema)),
+            ("table_name", string(name)),
+            ("view_definition", query),
+            ("check_option", string("NONE")),
+            ("is_updatable", yes_no(false)),
+            ("is_insertable_into", yes_no(false)),
+            ("is_trigger_updatable", yes_no(false)),
+            ("is_trigger_deletable", yes_no(false)),
+            ("is_trigger_insertable_into", yes_no(false)),
+        ]);
+    };
+    for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
+        add(relation.schema, relation.name, Datum::Null);
+    }
+    for view in system.catalog().views() {
+        add(&view.schema, &view.name, string(definitions::view(view)));
+    }
+}
+
+/// The sequences that are no identity columns'.
+fn information_sequences(system: System<'_>, rows: &mut Rows) {
+    let identities: Vec<Oid> = system
+        .catalog()
+        .tables()
+        .flat_map(|table| &table.columns)
+        .filter_map(|column| column.identity.map(|identity| identity.sequence))
+        .collect();
+    for sequence in system.catalog().sequences().filter(|one| !identities.contains(&one.oid)) {
+        rows.add([
+            ("sequence_catalog", catalog_name(system)),
+            ("sequence_schema", string(sequence.schema.as_str())),
+            ("sequence_name", string(sequence.name.as_str())),
+            ("data_type", string(format_type(sequence.ty.ty, None))),
+            ("numeric_precision", option(measures(sequence.ty).precision.map(Datum::Int4))),
+            ("numeric_precision_radix", Datum::Int4(2)),
+            ("numeric_scale", Datum::Int4(0)),
+            ("start_value", string(sequence.start.to_string())),
+            ("minimum_value", string(sequence.min.to_string())),
+            ("maximum_value", string(sequence.max.to_string())),
+            ("increment", string(sequence.increment.to_string())),
+            ("cycle_option", yes_no(sequence.cycle)),
+        ]);
+    }
+}
+
+/// The constraints of users' tables.
+fn information_constraints<'a>(system: System<'a>) -> Vec<TableConstraint<'a>> {
+    let mut all = Vec::new();
+    for table in system.catalog().tables() {
+        let schema = system.schema_oid(&table.schema).unwrap_or(0);
+        let key = |kind, index: &Index| TableConstraint {
+            table,
+            name: index.name.clone(),
+            kind,
+            columns: index.columns.clone(),
+            clause: None,
         };
-        for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
-            add(relation.schema, relation.name, Datum::Null);
-        }
-        for view in self.catalog().views() {
-            add(&view.schema, &view.name, string(definitions::view(view)));
-        }
+        all.extend(table.constraints().map(|constraint| match constraint {
+            Constraint::PrimaryKey(index) => key("PRIMARY KEY", index),
+            Constraint::Unique(index) => key("UNIQUE", index),
+            Constraint::Check(check) => TableConstraint {
+                table,
+                name: check.name.clone(),
+                kind: "CHECK",
+                columns: columns_in(&check.expression, table),
+                clause: Some(format!("(({}))", check.expression)),
+            },
+            Constraint::NotNull(position) => TableConstraint {
+                table,
+                name: format!("{schema}_{}_{}_not_null", table.oid, position + 1),
+                kind: "CHECK",
+                columns: Vec::new(),
+                clause: Some(format!("{} IS NOT NULL", table.columns[position].name)),
+            },
+        }));
     }
+    all
+}
 
-    /// The sequences that are no identity columns'.
-    fn information_sequences(&self, rows: &mut Rows) {
-        let identities: Vec<Oid> = self
-            .catalog()
-            .tables()
-            .flat_map(|table| &table.columns)
-            .filter_map(|column| column.identity.map(|identity| identity.sequence))
-            .collect();
-        for sequence in self.catalog().sequences().filter(|one| !identities.contains(&one.oid)) {
-            rows.add([
-                ("sequence_catalog", self.catalog_name()),
-                ("sequence_schema", string(sequence.schema.as_str())),
-                ("sequence_name", string(sequence.name.as_str())),
-                ("data_type", string(format_type(sequence.ty.ty, None))),
-                ("numeric_precision", option(measures(sequence.ty).precision.map(Datum::Int4))),
-                ("numeric_precision_radix", Datum::Int4(2)),
-                ("numeric_scale", Datum::Int4(0)),
-                ("start_value", string(sequence.start.to_string())),
-                ("minimum_value", string(sequence.min.to_string())),
-                ("maximum_value", string(sequence.max.to_string())),
-                ("increment", string(sequence.increment.to_string())),
-                ("cycle_option", yes_no(sequence.cycle)),
-            ]);
-        }
+/// The columns that name a constraint, and with `table` those that name its table.
+fn naming(system: System<'_>, one: &TableConstraint<'_>, table: bool) -> Vec<(&'static str, Datum)> {
+    let schema = || string(one.table.schema.as_str());
+    let mut names = vec![
+        ("constraint_catalog", catalog_name(system)),
+        ("constraint_schema", schema()),
+        ("constraint_name", string(one.name.as_str())),
+    ];
+    if table {
+        names.extend([
+            ("table_catalog", catalog_name(system)),
+            ("table_schema", schema()),
+            ("table_name", string(one.table.name.as_str())),
+        ]);
     }
+    names
+}
 
-    /// The constraints of users' tables.
-    fn information_constraints(&self) -> Vec<Constraint<'a>> {
-        let mut all = Vec::new();
-        for table in self.catalog().tables() {
-            for index in table.primary_key.iter().chain(&table.indexes).filter(|index| index.constraint) {
-                let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
-                all.push(Constraint {
-                    table,
-                    name: index.name.clone(),
-                    kind: if primary { "PRIMARY KEY" } else { "UNIQUE" },
-                    columns: index.columns.clone(),
-                    clause: None,
-                });
-            }
-            for check in &table.checks {
-                all.push(Constraint {
-                    table,
-                    name: check.name.clone(),
-                    kind: "CHECK",
-                    columns: columns_in(&check.expression, table),
-                    clause: Some(format!("(({}))", check.expression)),
-                });
-            }
-            let schema = self.schema_oid(&table.schema).unwrap_or(0);
-            for (i, column) in table.columns.iter().enumerate() {
-                if column.not_null && !column.dropped {
-                    all.push(Constraint {
-                        table,
-                        name: format!("{schema}_{}_{}_not_null", table.oid, i + 1),
-                        kind: "CHECK",
-                        columns: Vec::new(),
-                        clause: Some(format!("{} IS NOT NULL", column.name)),
-                    });
-                }
-            }
-        }
-        all
-    }
-
-    /// The columns that name a constraint, and with `table` those that name its table.
-    fn naming(&self, one: &Constraint<'_>, table: bool) -> Vec<(&'static str, Datum)> {
-        let schema = || string(one.table.schema.as_str());
-        let mut names = vec![
-            ("constraint_catalog", self.catalog_name()),
-            ("constraint_schema", schema()),
-            ("constraint_name", string(one.name.as_str())),
+fn table_constraints(system: System<'_>, rows: &mut Rows) {
+    for one in information_constraints(system) {
+        let rest = [
+            ("constraint_type", string(one.kind)),
+            ("is_deferrable", yes_no(false)),
+            ("initially_deferred", yes_no(false)),
+            ("enforced", yes_no(true)),
+            ("nulls_distinct", if one.kind == "UNIQUE" { yes_no(true) } else { Datum::Null }),
         ];
-        if table {
-            names.extend([
-                ("table_catalog", self.catalog_name()),
-                ("table_schema", schema()),
-                ("table_name", string(one.table.name.as_str())),
+        rows.add(naming(system, &one, true).into_iter().chain(rest));
+    }
+}
+
+fn check_constraints(system: System<'_>, rows: &mut Rows) {
+    for one in information_constraints(system) {
+        if let Some(clause) = &one.clause {
+            let clause = [("check_clause", string(clause.as_str()))];
+            rows.add(naming(system, &one, false).into_iter().chain(clause));
+        }
+    }
+}
+
+fn key_columns(system: System<'_>, rows: &mut Rows) {
+    for one in information_constraints(system).iter().filter(|one| one.is_key()) {
+        for (i, position) in one.columns.iter().enumerate() {
+            let Some(column) = one.table.columns.get(*position) else { continue };
+            let rest = [("column_name", string(column.name.as_str())), ("ordinal_position", int(i + 1))];
+            rows.add(naming(system, one, true).into_iter().chain(rest));
+        }
+    }
+}
+
+fn constraint_columns(system: System<'_>, rows: &mut Rows) {
+    for one in information_constraints(system) {
+        for position in &one.columns {
+            let Some(column) = one.table.columns.get(*position) else { continue };
+            let name = [("column_name", string(column.name.as_str()))];
+            rows.add(naming(system, &one, true).into_iter().chain(name));
+        }
+    }
+}
+
+fn constraint_tables(system: System<'_>, rows: &mut Rows) {
+    for one in information_constraints(system).iter().filter(|one| one.is_key()) {
+        rows.add(naming(system, one, true));
+    }
+}
+
+fn privileges(system: System<'_>, rows: &mut Rows) {
+    const ALL: [&str; 7] = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+    for (schema, table, _) in readable(system) {
+        for privilege in ALL {
+            rows.add([
+                ("grantor", string(system.state.user())),
+                ("grantee", string(system.state.user())),
+                ("table_catalog", catalog_name(system)),
+                ("table_schema", string(schema)),
+                ("table_name", string(table)),
+                ("privilege_type", string(privilege)),
+                ("is_grantable", yes_no(true)),
+                ("with_hierarchy", yes_no(privilege == "SELECT")),
             ]);
-        }
-        names
-    }
-
-    fn table_constraints(&self, rows: &mut Rows) {
-        for one in self.information_constraints() {
-            let rest = [
-                ("constraint_type", string(one.kind)),
-                ("is_deferrable", yes_no(false)),
-                ("initially_deferred", yes_no(false)),
-                ("enforced", yes_no(true)),
-                ("nulls_distinct", if one.kind == "UNIQUE" { yes_no(true) } else { Datum::Null }),
-            ];
-            rows.add(self.naming(&one, true).into_iter().chain(rest));
-        }
-    }
-
-    fn check_constraints(&self, rows: &mut Rows) {
-        for one in self.information_constraints() {
-            if let Some(clause) = &one.clause {
-                let clause = [("check_clause", string(clause.as_str()))];
-                rows.add(self.naming(&one, false).into_iter().chain(clause));
-            }
-        }
-    }
-
-    fn key_columns(&self, rows: &mut Rows) {
-        for one in self.information_constraints().iter().filter(|one| one.is_key()) {
-            for (i, position) in one.columns.iter().enumerate() {
-                let Some(column) = one.table.columns.get(*position) else { continue };
-                let rest = [("column_name", string(column.name.as_str())), ("ordinal_position", int(i + 1))];
-                rows.add(self.naming(one, true).into_iter().chain(rest));
-            }
-        }
-    }
-
-    fn constraint_columns(&self, rows: &mut Rows) {
-        for one in self.information_constraints() {
-            for position in &one.columns {
-                let Some(column) = one.table.columns.get(*position) else { continue };
-                let name = [("column_name", string(column.name.as_str()))];
-                rows.add(self.naming(&one, true).into_iter().chain(name));
-            }
-        }
-    }
-
-    fn constraint_tables(&self, rows: &mut Rows) {
-        for one in self.information_constraints().iter().filter(|one| one.is_key()) {
-            rows.add(self.naming(one, true));
-        }
-    }
-
-    fn privileges(&self, rows: &mut Rows) {
-        const ALL: [&str; 7] = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
-        for (schema, table, _) in self.readable() {
-            for privilege in ALL {
-                rows.add([
-                    ("grantor", string(self.state.user())),
-                    ("grantee", string(self.state.user())),
-                    ("table_catalog", self.catalog_name()),
-                    ("table_schema", string(schema)),
-                    ("table_name", string(table)),
-                    ("privilege_type", string(privilege)),
-                    ("is_grantable", yes_no(true)),
-                    ("with_hierarchy", yes_no(privilege == "SELECT")),
-                ]);
-            }
         }
     }
 }

@@ -7,8 +7,9 @@
 //!
 //! How: [`relation`] gives a `VirtualTable` for a name; when it is scanned, the rows come through the
 //! [`Environment`](crate::types::Environment) from [`rows`], which reads the transaction's [`Catalog`] and what else a
-//! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values. `reference` holds what
-//! PostgreSQL defines itself. This folder stands above `executor`, whose traits it implements, and below `session`.
+//! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values; `relations`, `objects`,
+//! `activity` and `information` compute the rows. `reference` holds what PostgreSQL defines itself. This folder stands
+//! above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
 //! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown as they were written, not as
@@ -24,12 +25,13 @@ mod names;
 mod objects;
 mod reference;
 mod relations;
+mod state;
 #[cfg(test)]
 mod tests;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
-use gnomon_engine::{TreeId, lock::LockInfo};
+use gnomon_engine::TreeId;
 use reference::SystemRelation;
 
 use super::{
@@ -44,6 +46,10 @@ use crate::{
 
 pub use functions::call;
 pub use names::{object_by_name, object_name, quote};
+pub use state::{
+    Activity, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor, PreparedStatement,
+    PreparedTransaction, Setting, StatementProgress, SystemState,
+};
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";
@@ -63,234 +69,6 @@ const OWNER: Oid = 10;
 const DATABASE: Oid = 5;
 /// `pg_tablespace.oid` of `pg_default`.
 const DEFAULT_TABLESPACE: Oid = 1663;
-
-/// State of the session and of its database that the system catalog shows.
-pub trait SystemState {
-    /// The objects, as the transaction sees them.
-    fn catalog(&self) -> &Catalog;
-    /// The schemas in which names without one are looked for, in order; some may not exist.
-    fn search_path(&self) -> &[String];
-    /// The database's name.
-    fn database(&self) -> &str;
-    /// The session's user.
-    fn user(&self) -> &str;
-    /// The session's number.
-    fn process_id(&self) -> i32;
-    /// Returns how the session's client is connected; none in the process itself.
-    fn connection(&self) -> Option<ConnectedBy>;
-    /// The session's settings.
-    fn settings(&self) -> Vec<Setting>;
-    /// All sessions of the database.
-    fn activities(&self) -> Vec<Activity>;
-    /// Returns how far the statements of all sessions are that write rows, with their sessions' numbers.
-    fn progress(&self) -> Vec<StatementProgress>;
-    /// The cluster that the database is a member of.
-    fn cluster(&self) -> Option<&dyn Cluster>;
-    /// The session's prepared statements.
-    fn prepared_statements(&self) -> Vec<PreparedStatement>;
-    /// The session's cursors.
-    fn cursors(&self) -> Vec<Cursor>;
-    /// The prepared transactions of the database.
-    fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>>;
-    /// The locks that are held and awaited.
-    fn locks(&self) -> Vec<LockInfo>;
-    /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
-    /// whether it was given out.
-    fn position(&self, sequence: &Sequence) -> Result<(i64, bool)>;
-    /// The size of the database's file, in bytes.
-    fn database_bytes(&self) -> u64;
-    /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
-    fn start_time(&self) -> i64;
-    /// The present time, in microseconds since 2000-01-01 00:00 UTC.
-    fn now(&self) -> i64;
-    /// The transaction's number.
-    fn transaction_id(&self) -> u64;
-    /// Asks a session's statement to end, or with `terminate` the session. False if there is no such session.
-    fn interrupt(&self, process_id: i32, terminate: bool) -> bool;
-}
-
-/// A setting, as `pg_settings` shows it.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value, in its unit.
-    pub value: String,
-    /// Unit of its numbers: `ms`, `kB`.
-    pub unit: Option<&'static str>,
-    /// Description of its effect.
-    pub description: &'static str,
-    /// `bool`, `integer`, `real`, `string` or `enum`.
-    pub kind: &'static str,
-    /// True if it cannot be set.
-    pub fixed: bool,
-    /// The least value.
-    pub min: Option<String>,
-    /// The greatest value.
-    pub max: Option<String>,
-    /// The words that it takes.
-    pub words: Option<Vec<String>>,
-    /// Its value unless it is set.
-    pub default: String,
-    /// The value that RESET goes back to.
-    pub reset: String,
-}
-
-/// How a client is connected to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectedBy {
-    /// By TCP.
-    Tcp {
-        /// The client's address.
-        client: SocketAddr,
-        /// The server's address.
-        server: SocketAddr,
-    },
-    /// By a Unix-domain socket.
-    Unix,
-}
-
-impl ConnectedBy {
-    /// Returns the client's address and the server's, of which a Unix-domain socket has none.
-    pub fn addresses(self) -> Option<(SocketAddr, SocketAddr)> {
-        match self {
-            ConnectedBy::Tcp { client, server } => Some((client, server)),
-            ConnectedBy::Unix => None,
-        }
-    }
-}
-
-/// A session, as `pg_stat_activity` shows it. Times are in microseconds since 2000-01-01 00:00 UTC.
-#[derive(Clone, Debug)]
-pub struct Activity {
-    /// Its number.
-    pub process_id: i32,
-    /// Its user.
-    pub user: String,
-    /// How its client is connected; none in the process itself.
-    pub connection: Option<ConnectedBy>,
-    /// The setting application_name.
-    pub application_name: String,
-    /// When it began.
-    pub started: i64,
-    /// When its transaction began, if it is in one.
-    pub transaction_started: Option<i64>,
-    /// When its last statement began.
-    pub statement_started: Option<i64>,
-    /// When its state changed last.
-    pub state_changed: i64,
-    /// `active`, `idle`, `idle in transaction` or `idle in transaction (aborted)`.
-    pub state: &'static str,
-    /// Its present or last statement.
-    pub query: String,
-    /// The engine's transaction, if it has one.
-    pub transaction: Option<u64>,
-}
-
-/// How far a statement is, as `gnomon_progress` shows it.
-#[derive(Clone, Debug)]
-pub struct StatementProgress {
-    /// Its session's number.
-    pub process_id: i32,
-    /// `COPY FROM`, `INSERT`, `UPDATE`, `DELETE` or `CREATE INDEX`.
-    pub command: &'static str,
-    /// The table.
-    pub table: Oid,
-    /// The table's name.
-    pub table_name: String,
-    /// Rows done.
-    pub rows: u64,
-    /// When it began, in microseconds since 2000-01-01 00:00 UTC.
-    pub started: i64,
-}
-
-/// A member of the cluster, as `gnomon_cluster` shows it. Positions are revisions of the log.
-#[derive(Clone, Debug)]
-pub struct ClusterMember {
-    /// Its name.
-    pub name: String,
-    /// Its number in the order, if it is there.
-    pub member: Option<u64>,
-    /// The address at which it is reached.
-    pub address: String,
-    /// `present`; `silent`, not heard of; `gone`, and the log is kept for it; `apart`: this one does not reach the log.
-    pub state: &'static str,
-    /// True if it is the member that is queried.
-    pub is_self: bool,
-    /// The commits that it has applied, if it is the member that is queried.
-    pub applied: Option<u64>,
-    /// The newest position that it has received, likewise.
-    pub received: Option<u64>,
-    /// Up to where it needs nothing any more, as it has said last.
-    pub durable: Option<u64>,
-    /// Number of positions that it is behind the newest append: in what it has received, or in what is durable.
-    pub lag: Option<u64>,
-}
-
-/// Number of transactions of a level that have ended in one way at this member.
-#[derive(Clone, Debug)]
-pub struct ClusterTransactions {
-    /// `GRC` (read committed), `GSI` (snapshot), `2-bound` (that with a bound), `SER` (serializable).
-    pub level: String,
-    /// `committed`, or why not.
-    pub outcome: &'static str,
-    /// Number of them.
-    pub count: u64,
-}
-
-/// State of a cluster as one of its members knows it.
-pub trait Cluster: Send + Sync {
-    /// Returns the members, with those that are gone and that the log is still kept for.
-    fn members(&self) -> Vec<ClusterMember>;
-    /// Returns how transactions of this member's clients have ended that changed something, or whose snapshot was
-    /// bounded.
-    fn transactions(&self) -> Vec<ClusterTransactions>;
-    /// Returns how often this member has skipped something in the log that no member has written.
-    fn skipped(&self) -> u64;
-    /// Returns how often statements were run again at this member, and how many were given up.
-    fn retries(&self) -> (u64, u64);
-}
-
-/// A prepared statement, as `pg_prepared_statements` shows it.
-#[derive(Clone, Debug)]
-pub struct PreparedStatement {
-    /// Its name.
-    pub name: String,
-    /// The text of its statement.
-    pub statement: String,
-    /// When it was prepared.
-    pub prepared: i64,
-    /// The types of its parameters.
-    pub parameters: Vec<Type>,
-    /// True if PREPARE made it rather than the protocol.
-    pub from_sql: bool,
-}
-
-/// A prepared transaction, as `pg_prepared_xacts` shows it.
-#[derive(Clone, Debug)]
-pub struct PreparedTransaction {
-    /// The engine's number of it.
-    pub transaction: u64,
-    /// Its identifier.
-    pub gid: String,
-    /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC; none if not by SQL.
-    pub prepared: Option<i64>,
-    /// The user that prepared it, and the name of the database; none if not by SQL.
-    pub names: Option<(String, String)>,
-}
-
-/// A cursor, as `pg_cursors` shows it.
-#[derive(Clone, Debug)]
-pub struct Cursor {
-    /// Its name.
-    pub name: String,
-    /// The text of its query.
-    pub statement: String,
-    /// When it was opened.
-    pub opened: i64,
-    /// WITH HOLD.
-    pub is_holdable: bool,
-}
 
 /// The system table of this name; without a schema, of `pg_catalog`.
 pub fn relation(schema: Option<&str>, name: &str) -> Option<Arc<dyn VirtualTable>> {
@@ -368,47 +146,49 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
         return Ok(rows);
     }
     let mut rows = builder::Rows::of(relation);
-    let cx = System { state };
+    let system = System { state };
     if relation.schema == INFORMATION_SCHEMA {
-        cx.information(relation.name, &mut rows)?;
+        information::information(system, relation.name, &mut rows)?;
     } else {
         match relation.name {
-            "pg_class" => cx.classes(&mut rows),
-            "pg_attribute" => cx.attributes(&mut rows),
-            "pg_attrdef" => cx.defaults(&mut rows),
-            "pg_index" => cx.indexes(&mut rows),
-            "pg_inherits" => cx.inheritance(&mut rows),
-            "pg_partitioned_table" => cx.partitioned_tables(&mut rows),
-            "pg_constraint" => cx.constraints(&mut rows),
-            "pg_namespace" => cx.namespaces(&mut rows),
-            "pg_sequence" => cx.sequences(&mut rows),
-            "pg_description" => cx.descriptions(&mut rows),
-            "pg_depend" => cx.dependencies(&mut rows),
-            "pg_rewrite" => cx.rewrites(&mut rows),
-            "pg_tables" => cx.table_list(&mut rows),
-            "pg_views" => cx.view_list(&mut rows),
-            "pg_indexes" => cx.index_list(&mut rows),
-            "pg_sequences" => cx.sequence_list(&mut rows)?,
-            "pg_stat_user_tables" => cx.table_statistics(&mut rows),
+            "pg_class" => relations::classes(system, &mut rows),
+            "pg_attribute" => relations::attributes(system, &mut rows),
+            "pg_attrdef" => relations::defaults(system, &mut rows),
+            "pg_index" => relations::indexes(system, &mut rows),
+            "pg_inherits" => relations::inheritance(system, &mut rows),
+            "pg_partitioned_table" => relations::partitioned_tables(system, &mut rows),
+            "pg_constraint" => relations::constraints(system, &mut rows),
+            "pg_namespace" => relations::namespaces(system, &mut rows),
+            "pg_sequence" => relations::sequences(system, &mut rows),
+            "pg_description" => relations::descriptions(system, &mut rows),
+            "pg_depend" => relations::dependencies(system, &mut rows),
+            "pg_rewrite" => relations::rewrites(system, &mut rows),
+            "pg_tables" => relations::table_list(system, &mut rows),
+            "pg_views" => relations::view_list(system, &mut rows),
+            "pg_indexes" => relations::index_list(system, &mut rows),
+            "pg_sequences" => relations::sequence_list(system, &mut rows)?,
+            "pg_stat_user_tables" => relations::table_statistics(system, &mut rows),
             "pg_proc" => {
                 objects::functions(&mut rows);
-                cx.procedures(&mut rows);
+                objects::procedures(system, &mut rows);
             }
-            "pg_database" => cx.databases(&mut rows),
-            "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => cx.roles(relation.name, &mut rows),
-            "pg_db_role_setting" => cx.setting_defaults(&mut rows),
+            "pg_database" => objects::databases(system, &mut rows),
+            "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => {
+                objects::roles(system, relation.name, &mut rows)
+            }
+            "pg_db_role_setting" => activity::setting_defaults(system, &mut rows),
             "pg_tablespace" => objects::tablespaces(&mut rows),
-            "pg_timezone_names" => cx.time_zones(&mut rows),
-            "pg_settings" => cx.setting_list(&mut rows),
-            "pg_stat_activity" => cx.activity_list(&mut rows),
-            "pg_locks" => cx.lock_list(&mut rows),
-            "gnomon_progress" => cx.progress_list(&mut rows),
-            "gnomon_cluster" => cx.cluster_list(&mut rows),
-            "gnomon_cluster_transactions" => cx.cluster_transactions(&mut rows),
-            "gnomon_locks" => cx.claim_list(&mut rows),
-            "pg_prepared_statements" => cx.prepared_list(&mut rows),
-            "pg_prepared_xacts" => cx.prepared_transaction_list(&mut rows)?,
-            "pg_cursors" => cx.cursor_list(&mut rows),
+            "pg_timezone_names" => activity::time_zones(system, &mut rows),
+            "pg_settings" => activity::setting_list(system, &mut rows),
+            "pg_stat_activity" => activity::activity_list(system, &mut rows),
+            "pg_locks" => activity::lock_list(system, &mut rows),
+            "gnomon_progress" => activity::progress_list(system, &mut rows),
+            "gnomon_cluster" => activity::cluster_list(system, &mut rows),
+            "gnomon_cluster_transactions" => activity::cluster_transactions(system, &mut rows),
+            "gnomon_locks" => activity::claim_list(system, &mut rows),
+            "pg_prepared_statements" => objects::prepared_list(system, &mut rows),
+            "pg_prepared_xacts" => objects::prepared_transaction_list(system, &mut rows)?,
+            "pg_cursors" => objects::cursor_list(system, &mut rows),
             // Features that Gnomon lacks: there are no such objects.
             _ => {}
         }

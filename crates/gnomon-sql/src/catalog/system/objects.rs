@@ -55,156 +55,149 @@ pub(super) fn tablespaces(rows: &mut Rows) {
     }
 }
 
-impl System<'_> {
-    /// The part of `pg_proc` that users have made.
-    pub(super) fn procedures(&self, rows: &mut Rows) {
-        for procedure in self.catalog().procedures() {
-            let types = || procedure.parameters.iter().map(|parameter| parameter.ty.ty.oid());
-            let modes = procedure.parameters.iter().map(|parameter| {
-                match (parameter.is_input, parameter.is_output) {
-                    (true, true) => b'b',
-                    (_, true) => b'o',
-                    _ => b'i',
-                }
+/// The part of `pg_proc` that users have made.
+pub(super) fn procedures(system: System<'_>, rows: &mut Rows) {
+    for procedure in system.catalog().procedures() {
+        let types = || procedure.parameters.iter().map(|parameter| parameter.ty.ty.oid());
+        let modes =
+            procedure.parameters.iter().map(|parameter| match (parameter.is_input, parameter.is_output) {
+                (true, true) => b'b',
+                (_, true) => b'o',
+                _ => b'i',
             });
-            let has_outputs = procedure.outputs().next().is_some();
-            let names =
-                procedure.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
-            let has_names = procedure.parameters.iter().any(|parameter| parameter.name.is_some());
-            let defaults = procedure.parameters.iter().filter(|parameter| parameter.default.is_some());
-            rows.add([
-                ("oid", oid(procedure.oid)),
-                ("proname", string(procedure.name.as_str())),
-                (
-                    "pronamespace",
-                    oid(self.catalog().schema(&procedure.schema).map_or(0, |schema| schema.oid)),
-                ),
-                ("proowner", oid(OWNER)),
-                ("prolang", oid(SQL_LANGUAGE)),
-                ("procost", Datum::Float4(100.0)),
-                ("prorows", Datum::Float4(0.0)),
-                ("provariadic", oid(0)),
-                ("prosupport", oid(0)),
-                ("prokind", letter(b'p')),
-                ("prosecdef", yes(false)),
-                ("proleakproof", yes(false)),
-                ("proisstrict", yes(false)),
-                ("proretset", yes(false)),
-                ("provolatile", letter(b'v')),
-                ("proparallel", letter(b'u')),
-                ("pronargs", small(procedure.inputs().count())),
-                ("pronargdefaults", small(defaults.count())),
-                ("prorettype", oid(if has_outputs { RECORD_TYPE } else { VOID_TYPE })),
-                ("proargtypes", oids(procedure.inputs().map(|parameter| parameter.ty.ty.oid()))),
-                ("proallargtypes", if has_outputs { oids(types()) } else { Datum::Null }),
-                (
-                    "proargmodes",
-                    match has_outputs {
-                        true => Datum::Array(Scalar::Char, modes.map(letter).collect()),
-                        false => Datum::Null,
-                    },
-                ),
-                ("proargnames", if has_names { strings(names) } else { Datum::Null }),
-                ("prosrc", string(procedure.body.as_str())),
-            ]);
-        }
-    }
-
-    pub(super) fn databases(&self, rows: &mut Rows) {
-        let setting = |name: &str| {
-            let setting = self.state.settings().into_iter().find(|setting| setting.name == name);
-            string(setting.map_or_else(|| "C".to_owned(), |setting| setting.value))
-        };
+        let has_outputs = procedure.outputs().next().is_some();
+        let names = procedure.parameters.iter().map(|parameter| parameter.name.clone().unwrap_or_default());
+        let has_names = procedure.parameters.iter().any(|parameter| parameter.name.is_some());
+        let defaults = procedure.parameters.iter().filter(|parameter| parameter.default.is_some());
         rows.add([
-            ("oid", oid(DATABASE)),
-            ("datname", string(self.state.database())),
-            ("datdba", oid(OWNER)),
-            ("encoding", Datum::Int4(UTF8)),
-            ("datlocprovider", letter(b'c')),
-            ("datistemplate", yes(false)),
-            ("datallowconn", yes(true)),
-            ("datconnlimit", Datum::Int4(-1)),
-            ("datfrozenxid", oid(0)),
-            ("datminmxid", oid(0)),
-            ("dattablespace", oid(DEFAULT_TABLESPACE)),
-            ("datcollate", setting("lc_collate")),
-            ("datctype", setting("lc_ctype")),
+            ("oid", oid(procedure.oid)),
+            ("proname", string(procedure.name.as_str())),
+            ("pronamespace", oid(system.catalog().schema(&procedure.schema).map_or(0, |schema| schema.oid))),
+            ("proowner", oid(OWNER)),
+            ("prolang", oid(SQL_LANGUAGE)),
+            ("procost", Datum::Float4(100.0)),
+            ("prorows", Datum::Float4(0.0)),
+            ("provariadic", oid(0)),
+            ("prosupport", oid(0)),
+            ("prokind", letter(b'p')),
+            ("prosecdef", yes(false)),
+            ("proleakproof", yes(false)),
+            ("proisstrict", yes(false)),
+            ("proretset", yes(false)),
+            ("provolatile", letter(b'v')),
+            ("proparallel", letter(b'u')),
+            ("pronargs", small(procedure.inputs().count())),
+            ("pronargdefaults", small(defaults.count())),
+            ("prorettype", oid(if has_outputs { RECORD_TYPE } else { VOID_TYPE })),
+            ("proargtypes", oids(procedure.inputs().map(|parameter| parameter.ty.ty.oid()))),
+            ("proallargtypes", if has_outputs { oids(types()) } else { Datum::Null }),
+            (
+                "proargmodes",
+                match has_outputs {
+                    true => Datum::Array(Scalar::Char, modes.map(letter).collect()),
+                    false => Datum::Null,
+                },
+            ),
+            ("proargnames", if has_names { strings(names) } else { Datum::Null }),
+            ("prosrc", string(procedure.body.as_str())),
         ]);
     }
+}
 
-    /// The only role, in the form of the table that is asked for. No table has a password.
-    pub(super) fn roles(&self, table: &str, rows: &mut Rows) {
-        let name = || string(self.state.user());
-        match table {
-            "pg_group" => {}
-            "pg_user" => rows.add([
-                ("usename", name()),
-                ("usesysid", oid(OWNER)),
-                ("usecreatedb", yes(true)),
-                ("usesuper", yes(true)),
-                ("userepl", yes(true)),
-                ("usebypassrls", yes(true)),
-                ("passwd", string("********")),
-            ]),
-            table => {
-                let hidden = if table == "pg_roles" { string("********") } else { Datum::Null };
-                rows.add([
-                    ("oid", oid(OWNER)),
-                    ("rolname", name()),
-                    ("rolsuper", yes(true)),
-                    ("rolinherit", yes(true)),
-                    ("rolcreaterole", yes(true)),
-                    ("rolcreatedb", yes(true)),
-                    ("rolcanlogin", yes(true)),
-                    ("rolreplication", yes(true)),
-                    ("rolbypassrls", yes(true)),
-                    ("rolconnlimit", Datum::Int4(-1)),
-                    ("rolpassword", hidden),
-                ]);
-            }
-        }
-    }
+pub(super) fn databases(system: System<'_>, rows: &mut Rows) {
+    let setting = |name: &str| {
+        let setting = system.state.settings().into_iter().find(|setting| setting.name == name);
+        string(setting.map_or_else(|| "C".to_owned(), |setting| setting.value))
+    };
+    rows.add([
+        ("oid", oid(DATABASE)),
+        ("datname", string(system.state.database())),
+        ("datdba", oid(OWNER)),
+        ("encoding", Datum::Int4(UTF8)),
+        ("datlocprovider", letter(b'c')),
+        ("datistemplate", yes(false)),
+        ("datallowconn", yes(true)),
+        ("datconnlimit", Datum::Int4(-1)),
+        ("datfrozenxid", oid(0)),
+        ("datminmxid", oid(0)),
+        ("dattablespace", oid(DEFAULT_TABLESPACE)),
+        ("datcollate", setting("lc_collate")),
+        ("datctype", setting("lc_ctype")),
+    ]);
+}
 
-    pub(super) fn prepared_list(&self, rows: &mut Rows) {
-        for statement in self.state.prepared_statements() {
-            let types = statement.parameters.iter().map(|ty| Datum::Oid(ty.oid())).collect();
+/// The only role, in the form of the table that is asked for. No table has a password.
+pub(super) fn roles(system: System<'_>, table: &str, rows: &mut Rows) {
+    let name = || string(system.state.user());
+    match table {
+        "pg_group" => {}
+        "pg_user" => rows.add([
+            ("usename", name()),
+            ("usesysid", oid(OWNER)),
+            ("usecreatedb", yes(true)),
+            ("usesuper", yes(true)),
+            ("userepl", yes(true)),
+            ("usebypassrls", yes(true)),
+            ("passwd", string("********")),
+        ]),
+        table => {
+            let hidden = if table == "pg_roles" { string("********") } else { Datum::Null };
             rows.add([
-                ("name", string(statement.name)),
-                ("statement", string(statement.statement)),
-                ("prepare_time", Datum::Timestamptz(statement.prepared)),
-                ("parameter_types", Datum::Array(Scalar::Regtype, types)),
-                ("from_sql", yes(statement.from_sql)),
-                ("generic_plans", Datum::Int8(0)),
-                ("custom_plans", Datum::Int8(0)),
+                ("oid", oid(OWNER)),
+                ("rolname", name()),
+                ("rolsuper", yes(true)),
+                ("rolinherit", yes(true)),
+                ("rolcreaterole", yes(true)),
+                ("rolcreatedb", yes(true)),
+                ("rolcanlogin", yes(true)),
+                ("rolreplication", yes(true)),
+                ("rolbypassrls", yes(true)),
+                ("rolconnlimit", Datum::Int4(-1)),
+                ("rolpassword", hidden),
             ]);
         }
     }
+}
 
-    pub(super) fn prepared_transaction_list(&self, rows: &mut Rows) -> Result<()> {
-        for prepared in self.state.prepared_transactions()? {
-            let (owner, database) = prepared.names.unzip();
-            rows.add([
-                // Of 32 bits in PostgreSQL; it goes round there as well.
-                ("transaction", Datum::Oid(prepared.transaction as u32)),
-                ("gid", string(prepared.gid)),
-                ("prepared", option(prepared.prepared.map(Datum::Timestamptz))),
-                ("owner", option(owner.map(string))),
-                ("database", option(database.map(string))),
-            ]);
-        }
-        Ok(())
+pub(super) fn prepared_list(system: System<'_>, rows: &mut Rows) {
+    for statement in system.state.prepared_statements() {
+        let types = statement.parameters.iter().map(|ty| Datum::Oid(ty.oid())).collect();
+        rows.add([
+            ("name", string(statement.name)),
+            ("statement", string(statement.statement)),
+            ("prepare_time", Datum::Timestamptz(statement.prepared)),
+            ("parameter_types", Datum::Array(Scalar::Regtype, types)),
+            ("from_sql", yes(statement.from_sql)),
+            ("generic_plans", Datum::Int8(0)),
+            ("custom_plans", Datum::Int8(0)),
+        ]);
     }
+}
 
-    pub(super) fn cursor_list(&self, rows: &mut Rows) {
-        for cursor in self.state.cursors() {
-            rows.add([
-                ("name", string(cursor.name)),
-                ("statement", string(cursor.statement)),
-                ("is_holdable", yes(cursor.is_holdable)),
-                ("is_binary", yes(false)),
-                ("is_scrollable", yes(false)),
-                ("creation_time", Datum::Timestamptz(cursor.opened)),
-            ]);
-        }
+pub(super) fn prepared_transaction_list(system: System<'_>, rows: &mut Rows) -> Result<()> {
+    for prepared in system.state.prepared_transactions()? {
+        let (owner, database) = prepared.names.unzip();
+        rows.add([
+            // Of 32 bits in PostgreSQL; it goes round there as well.
+            ("transaction", Datum::Oid(prepared.transaction as u32)),
+            ("gid", string(prepared.gid)),
+            ("prepared", option(prepared.prepared.map(Datum::Timestamptz))),
+            ("owner", option(owner.map(string))),
+            ("database", option(database.map(string))),
+        ]);
+    }
+    Ok(())
+}
+
+pub(super) fn cursor_list(system: System<'_>, rows: &mut Rows) {
+    for cursor in system.state.cursors() {
+        rows.add([
+            ("name", string(cursor.name)),
+            ("statement", string(cursor.statement)),
+            ("is_holdable", yes(cursor.is_holdable)),
+            ("is_binary", yes(false)),
+            ("is_scrollable", yes(false)),
+            ("creation_time", Datum::Timestamptz(cursor.opened)),
+        ]);
     }
 }

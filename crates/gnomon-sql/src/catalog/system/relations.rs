@@ -3,14 +3,13 @@
 use gnomon_engine::PageSize;
 
 use super::{
-    DATABASE, INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID,
-    System,
-    builder::{Rows, attributes, int, letter, oid, oids, option, small, string, strings, yes},
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
+    builder::{Rows, column_numbers, int, letter, oid, oids, option, small, string, strings, yes},
     default_oid, definitions, derived_oid, reference, tree_number,
 };
 use crate::{
     Result,
-    catalog::model::{Column, Index, Oid, PartitionOf, Table},
+    catalog::model::{Column, Constraint, Index, Oid, PartitionOf, Table},
     types::{ColumnType, Datum, Scalar, Type},
 };
 
@@ -203,447 +202,444 @@ pub(super) fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
     positions
 }
 
-impl System<'_> {
-    fn schema_oid_of(&self, object: &Object<'_>) -> Oid {
-        self.schema_oid(object.schema()).unwrap_or(0)
-    }
+fn schema_oid_of(system: System<'_>, object: &Object<'_>) -> Oid {
+    system.schema_oid(object.schema()).unwrap_or(0)
+}
 
-    pub(super) fn classes(&self, rows: &mut Rows) {
-        for relation in reference::RELATIONS.iter() {
-            add_class(
-                rows,
-                &Class {
-                    oid: relation.oid,
-                    name: relation.name,
-                    schema: if relation.schema == SYSTEM_SCHEMA {
-                        SYSTEM_SCHEMA_OID
-                    } else {
-                        INFORMATION_SCHEMA_OID
-                    },
-                    kind: relation.kind,
-                    method: if relation.kind == b'r' { HEAP } else { 0 },
-                    file: 0,
-                    attributes: relation.columns.len(),
-                    checks: 0,
-                    has_index: false,
-                    options: Vec::new(),
-                    partition_of: None,
+pub(super) fn classes(system: System<'_>, rows: &mut Rows) {
+    for relation in reference::RELATIONS.iter() {
+        add_class(
+            rows,
+            &Class {
+                oid: relation.oid,
+                name: relation.name,
+                schema: if relation.schema == SYSTEM_SCHEMA {
+                    SYSTEM_SCHEMA_OID
+                } else {
+                    INFORMATION_SCHEMA_OID
                 },
-            );
-        }
-        for object in self.objects() {
-            let sized = |size: Option<PageSize>| size.map(|size| format!("page_size={}", size.bytes()));
-            let (kind, method, file, checks, has_index, options) = match &object {
-                Object::Table(table) => {
-                    let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
-                    let (kind, method, file) = match table.partitioning {
-                        Some(_) => (b'p', 0, 0),
-                        None => (b'r', HEAP, tree_number(table.tree)),
-                    };
-                    (
-                        kind,
-                        method,
-                        file,
-                        table.checks.len(),
-                        has_index,
-                        sized(table.page_size).into_iter().collect(),
-                    )
-                }
-                Object::Index(table, index) => match table.partitioning {
-                    Some(_) => (b'I', BTREE, 0, 0, false, sized(index.page_size).into_iter().collect()),
-                    None => (
-                        b'i',
-                        BTREE,
-                        tree_number(index.tree),
-                        0,
-                        false,
-                        sized(index.page_size).into_iter().collect(),
-                    ),
-                },
-                Object::Sequence(_) => (b'S', 0, 0, 0, false, Vec::new()),
-                Object::View(view) => (b'v', 0, 0, 0, false, view.options.clone()),
-            };
-            add_class(
-                rows,
-                &Class {
-                    oid: object.oid(),
-                    name: object.name(),
-                    schema: self.schema_oid_of(&object),
+                kind: relation.kind,
+                method: if relation.kind == b'r' { HEAP } else { 0 },
+                file: 0,
+                attributes: relation.columns.len(),
+                checks: 0,
+                has_index: false,
+                options: Vec::new(),
+                partition_of: None,
+            },
+        );
+    }
+    for object in system.objects() {
+        let sized = |size: Option<PageSize>| size.map(|size| format!("page_size={}", size.bytes()));
+        let (kind, method, file, checks, has_index, options) = match &object {
+            Object::Table(table) => {
+                let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
+                let (kind, method, file) = match table.partitioning {
+                    Some(_) => (b'p', 0, 0),
+                    None => (b'r', HEAP, tree_number(table.tree)),
+                };
+                (
                     kind,
                     method,
                     file,
-                    attributes: object.attributes().len(),
-                    checks,
+                    table.checks.len(),
                     has_index,
-                    options,
-                    partition_of: match object {
-                        Object::Table(table) => table.partition_of.as_ref(),
-                        _ => None,
-                    },
+                    sized(table.page_size).into_iter().collect(),
+                )
+            }
+            Object::Index(table, index) => match table.partitioning {
+                Some(_) => (b'I', BTREE, 0, 0, false, sized(index.page_size).into_iter().collect()),
+                None => (
+                    b'i',
+                    BTREE,
+                    tree_number(index.tree),
+                    0,
+                    false,
+                    sized(index.page_size).into_iter().collect(),
+                ),
+            },
+            Object::Sequence(_) => (b'S', 0, 0, 0, false, Vec::new()),
+            Object::View(view) => (b'v', 0, 0, 0, false, view.options.clone()),
+        };
+        add_class(
+            rows,
+            &Class {
+                oid: object.oid(),
+                name: object.name(),
+                schema: schema_oid_of(system, &object),
+                kind,
+                method,
+                file,
+                attributes: object.attributes().len(),
+                checks,
+                has_index,
+                options,
+                partition_of: match object {
+                    Object::Table(table) => table.partition_of.as_ref(),
+                    _ => None,
                 },
-            );
+            },
+        );
+    }
+}
+
+/// `pg_inherits`: which tables are partitions of which.
+pub(super) fn inheritance(system: System<'_>, rows: &mut Rows) {
+    for table in system.catalog().tables() {
+        for partition in system.catalog().partitions_of(table) {
+            rows.add([
+                ("inhrelid", oid(partition.oid)),
+                ("inhparent", oid(table.oid)),
+                ("inhseqno", Datum::Int4(1)),
+                ("inhdetachpending", yes(false)),
+            ]);
         }
     }
+}
 
-    /// `pg_inherits`: which tables are partitions of which.
-    pub(super) fn inheritance(&self, rows: &mut Rows) {
-        for table in self.catalog().tables() {
-            for partition in self.catalog().partitions_of(table) {
+/// `pg_partitioned_table`.
+pub(super) fn partitioned_tables(system: System<'_>, rows: &mut Rows) {
+    for table in system.catalog().tables() {
+        let Some(partitioning) = &table.partitioning else { continue };
+        let types = || partitioning.columns.iter().map(|column| column_type(table, *column));
+        rows.add([
+            ("partrelid", oid(table.oid)),
+            ("partstrat", letter(b'h')),
+            ("partnatts", small(partitioning.columns.len())),
+            ("partdefid", oid(0)),
+            ("partattrs", column_numbers(&partitioning.columns)),
+            ("partclass", oids(types().map(reference::operator_class))),
+            ("partcollation", oids(types().map(|ty| ty.info().collation))),
+        ]);
+    }
+}
+
+pub(super) fn attributes(system: System<'_>, rows: &mut Rows) {
+    for relation in reference::RELATIONS.iter() {
+        for (i, column) in relation.columns.iter().enumerate() {
+            let attribute = Attribute {
+                not_null: relation.not_null.get(i) == Some(&true),
+                ..Attribute::plain(column.name, column.ty)
+            };
+            add_attribute(rows, relation.oid, i + 1, &attribute);
+        }
+    }
+    for object in system.objects() {
+        for (i, attribute) in object.attributes().iter().enumerate() {
+            add_attribute(rows, object.oid(), i + 1, attribute);
+        }
+    }
+}
+
+pub(super) fn defaults(system: System<'_>, rows: &mut Rows) {
+    for table in system.catalog().tables_and_partitions() {
+        for (i, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
+            if let Some(default) = &column.default {
                 rows.add([
-                    ("inhrelid", oid(partition.oid)),
-                    ("inhparent", oid(table.oid)),
-                    ("inhseqno", Datum::Int4(1)),
-                    ("inhdetachpending", yes(false)),
+                    ("oid", oid(default_oid(table.oid, i))),
+                    ("adrelid", oid(table.oid)),
+                    ("adnum", small(i + 1)),
+                    ("adbin", string(default.as_str())),
                 ]);
             }
         }
     }
+}
 
-    /// `pg_partitioned_table`.
-    pub(super) fn partitioned_tables(&self, rows: &mut Rows) {
-        for table in self.catalog().tables() {
-            let Some(partitioning) = &table.partitioning else { continue };
-            let types = || partitioning.columns.iter().map(|column| column_type(table, *column));
+pub(super) fn indexes(system: System<'_>, rows: &mut Rows) {
+    for object in system.objects() {
+        let Object::Index(table, index) = object else { continue };
+        let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
+        let types: Vec<Type> = index.columns.iter().map(|i| column_type(table, *i)).collect();
+        rows.add([
+            ("indexrelid", oid(index.oid)),
+            ("indrelid", oid(table.oid)),
+            ("indnatts", small(index.columns.len())),
+            ("indnkeyatts", small(index.columns.len())),
+            ("indisunique", yes(index.unique)),
+            ("indnullsnotdistinct", yes(false)),
+            ("indisprimary", yes(primary)),
+            ("indisexclusion", yes(false)),
+            ("indimmediate", yes(true)),
+            ("indisclustered", yes(false)),
+            ("indisvalid", yes(true)),
+            ("indcheckxmin", yes(false)),
+            ("indisready", yes(true)),
+            ("indislive", yes(true)),
+            ("indisreplident", yes(false)),
+            ("indkey", column_numbers(&index.columns)),
+            ("indcollation", oids(types.iter().map(|ty| ty.info().collation))),
+            ("indclass", oids(types.iter().map(|ty| reference::operator_class(*ty)))),
+            ("indoption", index_options(index)),
+        ]);
+    }
+}
+
+pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
+    for table in system.catalog().tables() {
+        let schema = system.schema_oid(&table.schema).unwrap_or(0);
+        let mut add = |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<&str>| {
             rows.add([
-                ("partrelid", oid(table.oid)),
-                ("partstrat", letter(b'h')),
-                ("partnatts", small(partitioning.columns.len())),
-                ("partdefid", oid(0)),
-                ("partattrs", attributes(&partitioning.columns)),
-                ("partclass", oids(types().map(reference::operator_class))),
-                ("partcollation", oids(types().map(|ty| ty.info().collation))),
-            ]);
-        }
-    }
-
-    pub(super) fn attributes(&self, rows: &mut Rows) {
-        for relation in reference::RELATIONS.iter() {
-            for (i, column) in relation.columns.iter().enumerate() {
-                let attribute = Attribute {
-                    not_null: relation.not_null.get(i) == Some(&true),
-                    ..Attribute::plain(column.name, column.ty)
-                };
-                add_attribute(rows, relation.oid, i + 1, &attribute);
-            }
-        }
-        for object in self.objects() {
-            for (i, attribute) in object.attributes().iter().enumerate() {
-                add_attribute(rows, object.oid(), i + 1, attribute);
-            }
-        }
-    }
-
-    pub(super) fn defaults(&self, rows: &mut Rows) {
-        for table in self.catalog().tables_and_partitions() {
-            for (i, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
-                if let Some(default) = &column.default {
-                    rows.add([
-                        ("oid", oid(default_oid(table.oid, i))),
-                        ("adrelid", oid(table.oid)),
-                        ("adnum", small(i + 1)),
-                        ("adbin", string(default.as_str())),
-                    ]);
-                }
-            }
-        }
-    }
-
-    pub(super) fn indexes(&self, rows: &mut Rows) {
-        for object in self.objects() {
-            let Object::Index(table, index) = object else { continue };
-            let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
-            let types: Vec<Type> = index.columns.iter().map(|i| column_type(table, *i)).collect();
-            rows.add([
-                ("indexrelid", oid(index.oid)),
-                ("indrelid", oid(table.oid)),
-                ("indnatts", small(index.columns.len())),
-                ("indnkeyatts", small(index.columns.len())),
-                ("indisunique", yes(index.unique)),
-                ("indnullsnotdistinct", yes(false)),
-                ("indisprimary", yes(primary)),
-                ("indisexclusion", yes(false)),
-                ("indimmediate", yes(true)),
-                ("indisclustered", yes(false)),
-                ("indisvalid", yes(true)),
-                ("indcheckxmin", yes(false)),
-                ("indisready", yes(true)),
-                ("indislive", yes(true)),
-                ("indisreplident", yes(false)),
-                ("indkey", attributes(&index.columns)),
-                ("indcollation", oids(types.iter().map(|ty| ty.info().collation))),
-                ("indclass", oids(types.iter().map(|ty| reference::operator_class(*ty)))),
-                ("indoption", index_options(index)),
-            ]);
-        }
-    }
-
-    pub(super) fn constraints(&self, rows: &mut Rows) {
-        for table in self.catalog().tables() {
-            let schema = self.schema_oid(&table.schema).unwrap_or(0);
-            let mut add =
-                |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<&str>| {
-                    rows.add([
-                        ("oid", oid(id)),
-                        ("conname", string(name)),
-                        ("connamespace", oid(schema)),
-                        ("contype", letter(kind)),
-                        ("condeferrable", yes(false)),
-                        ("condeferred", yes(false)),
-                        ("convalidated", yes(true)),
-                        ("conrelid", oid(table.oid)),
-                        ("contypid", oid(0)),
-                        ("conindid", oid(index)),
-                        ("conparentid", oid(0)),
-                        ("confrelid", oid(0)),
-                        ("confupdtype", letter(b' ')),
-                        ("confdeltype", letter(b' ')),
-                        ("confmatchtype", letter(b' ')),
-                        ("conislocal", yes(true)),
-                        ("coninhcount", Datum::Int4(0)),
-                        ("connoinherit", yes(kind != b'c')),
-                        ("conkey", if columns.is_empty() { Datum::Null } else { attributes(columns) }),
-                        ("conbin", option(body.map(string))),
-                    ]);
-                };
-            for index in table.primary_key.iter().chain(&table.indexes).filter(|index| index.constraint) {
-                let primary = table.primary_key.as_ref().is_some_and(|key| key.oid == index.oid);
-                let kind = if primary { b'p' } else { b'u' };
-                add(index.oid, &index.name, kind, index.oid, &index.columns, None);
-            }
-            for check in &table.checks {
-                let columns = columns_in(&check.expression, table);
-                let id = derived_oid(table.oid, &check.name);
-                add(id, &check.name, b'c', 0, &columns, Some(&check.expression));
-            }
-        }
-    }
-
-    pub(super) fn namespaces(&self, rows: &mut Rows) {
-        let system = [(SYSTEM_SCHEMA_OID, SYSTEM_SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
-        let users = self.catalog().schemas().map(|schema| (schema.oid, schema.name.as_str()));
-        for (id, name) in system.into_iter().chain(users) {
-            rows.add([("oid", oid(id)), ("nspname", string(name)), ("nspowner", oid(OWNER))]);
-        }
-    }
-
-    pub(super) fn sequences(&self, rows: &mut Rows) {
-        for sequence in self.catalog().sequences() {
-            rows.add([
-                ("seqrelid", oid(sequence.oid)),
-                ("seqtypid", oid(sequence.ty.ty.oid())),
-                ("seqstart", Datum::Int8(sequence.start)),
-                ("seqincrement", Datum::Int8(sequence.increment)),
-                ("seqmax", Datum::Int8(sequence.max)),
-                ("seqmin", Datum::Int8(sequence.min)),
-                ("seqcache", Datum::Int8(1)),
-                ("seqcycle", yes(sequence.cycle)),
-            ]);
-        }
-    }
-
-    /// The catalog that an object with a comment is in.
-    pub(super) fn catalog_of(&self, id: Oid) -> Oid {
-        let catalog = self.catalog();
-        if catalog.schemas().any(|schema| schema.oid == id) {
-            PG_NAMESPACE
-        } else if id & 0x8000_0000 != 0 {
-            PG_CONSTRAINT
-        } else {
-            PG_CLASS
-        }
-    }
-
-    pub(super) fn descriptions(&self, rows: &mut Rows) {
-        for ((id, column), text) in self.catalog().comments() {
-            rows.add([
-                ("objoid", oid(id)),
-                ("classoid", oid(self.catalog_of(id))),
-                ("objsubid", Datum::Int4(i32::try_from(column).unwrap_or(0))),
-                ("description", string(&**text)),
-            ]);
-        }
-    }
-
-    pub(super) fn dependencies(&self, rows: &mut Rows) {
-        let mut add = |class: Oid, object: Oid, on_class: Oid, on: Oid, on_column: usize, kind: u8| {
-            rows.add([
-                ("classid", oid(class)),
-                ("objid", oid(object)),
-                ("objsubid", Datum::Int4(0)),
-                ("refclassid", oid(on_class)),
-                ("refobjid", oid(on)),
-                ("refobjsubid", int(on_column)),
-                ("deptype", letter(kind)),
+                ("oid", oid(id)),
+                ("conname", string(name)),
+                ("connamespace", oid(schema)),
+                ("contype", letter(kind)),
+                ("condeferrable", yes(false)),
+                ("condeferred", yes(false)),
+                ("convalidated", yes(true)),
+                ("conrelid", oid(table.oid)),
+                ("contypid", oid(0)),
+                ("conindid", oid(index)),
+                ("conparentid", oid(0)),
+                ("confrelid", oid(0)),
+                ("confupdtype", letter(b' ')),
+                ("confdeltype", letter(b' ')),
+                ("confmatchtype", letter(b' ')),
+                ("conislocal", yes(true)),
+                ("coninhcount", Datum::Int4(0)),
+                ("connoinherit", yes(kind != b'c')),
+                ("conkey", if columns.is_empty() { Datum::Null } else { column_numbers(columns) }),
+                ("conbin", option(body.map(string))),
             ]);
         };
-        for object in self.objects() {
-            if let (false, Some(schema)) =
-                (matches!(object, Object::Index(..)), self.schema_oid(object.schema()))
-            {
-                add(PG_CLASS, object.oid(), PG_NAMESPACE, schema, 0, b'n');
-            }
-            match object {
-                Object::Sequence(sequence) => {
-                    if let Some((table, position)) = sequence.owner {
-                        let identity = self.catalog().table_by_oid(table).is_some_and(|table| {
-                            table.columns.get(position).is_some_and(|column| {
-                                column.default.is_none()
-                                    && column
-                                        .identity
-                                        .is_some_and(|identity| identity.sequence == sequence.oid)
-                            })
-                        });
-                        let kind = if identity { b'i' } else { b'a' };
-                        add(PG_CLASS, sequence.oid, PG_CLASS, table, position + 1, kind);
-                    }
+        for constraint in table.constraints() {
+            match constraint {
+                Constraint::PrimaryKey(index) => {
+                    add(index.oid, &index.name, b'p', index.oid, &index.columns, None);
                 }
-                Object::Index(table, index) if index.constraint => {
-                    add(PG_CLASS, index.oid, PG_CONSTRAINT, index.oid, 0, b'i');
-                    for column in &index.columns {
-                        add(PG_CONSTRAINT, index.oid, PG_CLASS, table.oid, column + 1, b'a');
-                    }
+                Constraint::Unique(index) => {
+                    add(index.oid, &index.name, b'u', index.oid, &index.columns, None);
                 }
-                Object::Index(table, index) => {
-                    for column in &index.columns {
-                        add(PG_CLASS, index.oid, PG_CLASS, table.oid, column + 1, b'a');
-                    }
+                Constraint::Check(check) => {
+                    let columns = columns_in(&check.expression, table);
+                    let id = derived_oid(table.oid, &check.name);
+                    add(id, &check.name, b'c', 0, &columns, Some(&check.expression));
                 }
-                Object::Table(table) => {
-                    for check in &table.checks {
-                        for column in columns_in(&check.expression, table) {
-                            let id = derived_oid(table.oid, &check.name);
-                            add(PG_CONSTRAINT, id, PG_CLASS, table.oid, column + 1, b'a');
-                        }
-                    }
-                    for (i, column) in table.columns.iter().enumerate() {
-                        if column.default.is_some() && !column.dropped {
-                            add(PG_ATTRDEF, default_oid(table.oid, i), PG_CLASS, table.oid, i + 1, b'a');
-                        }
-                    }
-                }
-                Object::View(view) => add(PG_REWRITE, view.oid, PG_CLASS, view.oid, 0, b'i'),
+                // It has no row in PostgreSQL 15.
+                Constraint::NotNull(_) => {}
             }
         }
     }
+}
 
-    pub(super) fn rewrites(&self, rows: &mut Rows) {
-        for view in self.catalog().views() {
-            rows.add([
-                ("oid", oid(view.oid)),
-                ("rulename", string("_RETURN")),
-                ("ev_class", oid(view.oid)),
-                ("ev_type", letter(b'1')),
-                ("ev_enabled", letter(b'O')),
-                ("is_instead", yes(true)),
-                ("ev_qual", string("<>")),
-                ("ev_action", string(view.query.as_str())),
-            ]);
-        }
+pub(super) fn namespaces(system: System<'_>, rows: &mut Rows) {
+    let own = [(SYSTEM_SCHEMA_OID, SYSTEM_SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
+    let users = system.catalog().schemas().map(|schema| (schema.oid, schema.name.as_str()));
+    for (id, name) in own.into_iter().chain(users) {
+        rows.add([("oid", oid(id)), ("nspname", string(name)), ("nspowner", oid(OWNER))]);
     }
+}
 
-    pub(super) fn table_list(&self, rows: &mut Rows) {
-        let system = reference::RELATIONS.iter().filter(|relation| relation.kind == b'r');
-        let mut add = |schema: &str, name: &str, indexed: bool| {
-            rows.add([
-                ("schemaname", string(schema)),
-                ("tablename", string(name)),
-                ("tableowner", string(self.state.user())),
-                ("hasindexes", yes(indexed)),
-                ("hasrules", yes(false)),
-                ("hastriggers", yes(false)),
-                ("rowsecurity", yes(false)),
-            ]);
-        };
-        for relation in system {
-            add(relation.schema, relation.name, false);
-        }
-        for table in self.catalog().tables_and_partitions() {
-            add(&table.schema, &table.name, table.primary_key.is_some() || !table.indexes.is_empty());
-        }
+pub(super) fn sequences(system: System<'_>, rows: &mut Rows) {
+    for sequence in system.catalog().sequences() {
+        rows.add([
+            ("seqrelid", oid(sequence.oid)),
+            ("seqtypid", oid(sequence.ty.ty.oid())),
+            ("seqstart", Datum::Int8(sequence.start)),
+            ("seqincrement", Datum::Int8(sequence.increment)),
+            ("seqmax", Datum::Int8(sequence.max)),
+            ("seqmin", Datum::Int8(sequence.min)),
+            ("seqcache", Datum::Int8(1)),
+            ("seqcycle", yes(sequence.cycle)),
+        ]);
     }
+}
 
-    pub(super) fn view_list(&self, rows: &mut Rows) {
-        let mut add = |schema: &str, name: &str, definition: Datum| {
-            rows.add([
-                ("schemaname", string(schema)),
-                ("viewname", string(name)),
-                ("viewowner", string(self.state.user())),
-                ("definition", definition),
-            ]);
-        };
-        // The system's views are computed: they have no query.
-        for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
-            add(relation.schema, relation.name, Datum::Null);
-        }
-        for view in self.catalog().views() {
-            add(&view.schema, &view.name, string(super::definitions::view(view)));
-        }
+/// The catalog that an object with a comment is in.
+pub(super) fn catalog_of(system: System<'_>, id: Oid) -> Oid {
+    let catalog = system.catalog();
+    if catalog.schemas().any(|schema| schema.oid == id) {
+        PG_NAMESPACE
+    } else if id & 0x8000_0000 != 0 {
+        PG_CONSTRAINT
+    } else {
+        PG_CLASS
     }
+}
 
-    pub(super) fn index_list(&self, rows: &mut Rows) {
-        for object in self.objects() {
-            if let Object::Index(table, index) = object {
-                rows.add([
-                    ("schemaname", string(table.schema.as_str())),
-                    ("tablename", string(table.name.as_str())),
-                    ("indexname", string(index.name.as_str())),
-                    ("indexdef", string(super::definitions::index(table, index))),
-                ]);
+pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
+    for ((id, column), text) in system.catalog().comments() {
+        rows.add([
+            ("objoid", oid(id)),
+            ("classoid", oid(catalog_of(system, id))),
+            ("objsubid", Datum::Int4(i32::try_from(column).unwrap_or(0))),
+            ("description", string(&**text)),
+        ]);
+    }
+}
+
+pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
+    let mut add = |class: Oid, object: Oid, on_class: Oid, on: Oid, on_column: usize, kind: u8| {
+        rows.add([
+            ("classid", oid(class)),
+            ("objid", oid(object)),
+            ("objsubid", Datum::Int4(0)),
+            ("refclassid", oid(on_class)),
+            ("refobjid", oid(on)),
+            ("refobjsubid", int(on_column)),
+            ("deptype", letter(kind)),
+        ]);
+    };
+    for object in system.objects() {
+        if let (false, Some(schema)) =
+            (matches!(object, Object::Index(..)), system.schema_oid(object.schema()))
+        {
+            add(PG_CLASS, object.oid(), PG_NAMESPACE, schema, 0, b'n');
+        }
+        match object {
+            Object::Sequence(sequence) => {
+                if let Some((table, position)) = sequence.owner {
+                    let identity = system.catalog().table_by_oid(table).is_some_and(|table| {
+                        table.columns.get(position).is_some_and(|column| {
+                            column.default.is_none()
+                                && column.identity.is_some_and(|identity| identity.sequence == sequence.oid)
+                        })
+                    });
+                    let kind = if identity { b'i' } else { b'a' };
+                    add(PG_CLASS, sequence.oid, PG_CLASS, table, position + 1, kind);
+                }
             }
+            Object::Index(table, index) if index.constraint => {
+                add(PG_CLASS, index.oid, PG_CONSTRAINT, index.oid, 0, b'i');
+                for column in &index.columns {
+                    add(PG_CONSTRAINT, index.oid, PG_CLASS, table.oid, column + 1, b'a');
+                }
+            }
+            Object::Index(table, index) => {
+                for column in &index.columns {
+                    add(PG_CLASS, index.oid, PG_CLASS, table.oid, column + 1, b'a');
+                }
+            }
+            Object::Table(table) => {
+                for check in &table.checks {
+                    for column in columns_in(&check.expression, table) {
+                        let id = derived_oid(table.oid, &check.name);
+                        add(PG_CONSTRAINT, id, PG_CLASS, table.oid, column + 1, b'a');
+                    }
+                }
+                for (i, column) in table.columns.iter().enumerate() {
+                    if column.default.is_some() && !column.dropped {
+                        add(PG_ATTRDEF, default_oid(table.oid, i), PG_CLASS, table.oid, i + 1, b'a');
+                    }
+                }
+            }
+            Object::View(view) => add(PG_REWRITE, view.oid, PG_CLASS, view.oid, 0, b'i'),
         }
     }
+}
 
-    pub(super) fn sequence_list(&self, rows: &mut Rows) -> Result<()> {
-        for sequence in self.catalog().sequences() {
+pub(super) fn rewrites(system: System<'_>, rows: &mut Rows) {
+    for view in system.catalog().views() {
+        rows.add([
+            ("oid", oid(view.oid)),
+            ("rulename", string("_RETURN")),
+            ("ev_class", oid(view.oid)),
+            ("ev_type", letter(b'1')),
+            ("ev_enabled", letter(b'O')),
+            ("is_instead", yes(true)),
+            ("ev_qual", string("<>")),
+            ("ev_action", string(view.query.as_str())),
+        ]);
+    }
+}
+
+pub(super) fn table_list(system: System<'_>, rows: &mut Rows) {
+    let own = reference::RELATIONS.iter().filter(|relation| relation.kind == b'r');
+    let mut add = |schema: &str, name: &str, indexed: bool| {
+        rows.add([
+            ("schemaname", string(schema)),
+            ("tablename", string(name)),
+            ("tableowner", string(system.state.user())),
+            ("hasindexes", yes(indexed)),
+            ("hasrules", yes(false)),
+            ("hastriggers", yes(false)),
+            ("rowsecurity", yes(false)),
+        ]);
+    };
+    for relation in own {
+        add(relation.schema, relation.name, false);
+    }
+    for table in system.catalog().tables_and_partitions() {
+        add(&table.schema, &table.name, table.primary_key.is_some() || !table.indexes.is_empty());
+    }
+}
+
+pub(super) fn view_list(system: System<'_>, rows: &mut Rows) {
+    let mut add = |schema: &str, name: &str, definition: Datum| {
+        rows.add([
+            ("schemaname", string(schema)),
+            ("viewname", string(name)),
+            ("viewowner", string(system.state.user())),
+            ("definition", definition),
+        ]);
+    };
+    // The system's views are computed: they have no query.
+    for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
+        add(relation.schema, relation.name, Datum::Null);
+    }
+    for view in system.catalog().views() {
+        add(&view.schema, &view.name, string(super::definitions::view(view)));
+    }
+}
+
+pub(super) fn index_list(system: System<'_>, rows: &mut Rows) {
+    for object in system.objects() {
+        if let Object::Index(table, index) = object {
             rows.add([
-                ("schemaname", string(sequence.schema.as_str())),
-                ("sequencename", string(sequence.name.as_str())),
-                ("sequenceowner", string(self.state.user())),
-                ("data_type", oid(sequence.ty.ty.oid())),
-                ("start_value", Datum::Int8(sequence.start)),
-                ("min_value", Datum::Int8(sequence.min)),
-                ("max_value", Datum::Int8(sequence.max)),
-                ("increment_by", Datum::Int8(sequence.increment)),
-                ("cycle", yes(sequence.cycle)),
-                ("cache_size", Datum::Int8(1)),
-                ("last_value", option(self.last_value(sequence)?.map(Datum::Int8))),
-            ]);
-        }
-        Ok(())
-    }
-
-    /// Nothing is counted: the columns of counts are zero, as after a reset.
-    pub(super) fn table_statistics(&self, rows: &mut Rows) {
-        const COUNTS: [&str; 15] = [
-            "seq_scan",
-            "seq_tup_read",
-            "n_tup_ins",
-            "n_tup_upd",
-            "n_tup_del",
-            "n_tup_hot_upd",
-            "n_live_tup",
-            "n_dead_tup",
-            "n_mod_since_analyze",
-            "n_ins_since_vacuum",
-            "vacuum_count",
-            "autovacuum_count",
-            "analyze_count",
-            "autoanalyze_count",
-            "idx_scan",
-        ];
-        for table in self.catalog().tables_and_partitions() {
-            let names = [
-                ("relid", oid(table.oid)),
                 ("schemaname", string(table.schema.as_str())),
-                ("relname", string(table.name.as_str())),
-                ("idx_tup_fetch", Datum::Int8(0)),
-            ];
-            rows.add(names.into_iter().chain(COUNTS.map(|name| (name, Datum::Int8(0)))));
+                ("tablename", string(table.name.as_str())),
+                ("indexname", string(index.name.as_str())),
+                ("indexdef", string(super::definitions::index(table, index))),
+            ]);
         }
     }
+}
 
-    /// The database that identifies itself in pg_locks and pg_stat_activity.
-    pub(super) fn database_oid(&self) -> Datum {
-        oid(DATABASE)
+pub(super) fn sequence_list(system: System<'_>, rows: &mut Rows) -> Result<()> {
+    for sequence in system.catalog().sequences() {
+        rows.add([
+            ("schemaname", string(sequence.schema.as_str())),
+            ("sequencename", string(sequence.name.as_str())),
+            ("sequenceowner", string(system.state.user())),
+            ("data_type", oid(sequence.ty.ty.oid())),
+            ("start_value", Datum::Int8(sequence.start)),
+            ("min_value", Datum::Int8(sequence.min)),
+            ("max_value", Datum::Int8(sequence.max)),
+            ("increment_by", Datum::Int8(sequence.increment)),
+            ("cycle", yes(sequence.cycle)),
+            ("cache_size", Datum::Int8(1)),
+            ("last_value", option(system.last_value(sequence)?.map(Datum::Int8))),
+        ]);
+    }
+    Ok(())
+}
+
+/// Nothing is counted: the columns of counts are zero, as after a reset.
+pub(super) fn table_statistics(system: System<'_>, rows: &mut Rows) {
+    const COUNTS: [&str; 15] = [
+        "seq_scan",
+        "seq_tup_read",
+        "n_tup_ins",
+        "n_tup_upd",
+        "n_tup_del",
+        "n_tup_hot_upd",
+        "n_live_tup",
+        "n_dead_tup",
+        "n_mod_since_analyze",
+        "n_ins_since_vacuum",
+        "vacuum_count",
+        "autovacuum_count",
+        "analyze_count",
+        "autoanalyze_count",
+        "idx_scan",
+    ];
+    for table in system.catalog().tables_and_partitions() {
+        let names = [
+            ("relid", oid(table.oid)),
+            ("schemaname", string(table.schema.as_str())),
+            ("relname", string(table.name.as_str())),
+            ("idx_tup_fetch", Datum::Int8(0)),
+        ];
+        rows.add(names.into_iter().chain(COUNTS.map(|name| (name, Datum::Int8(0)))));
     }
 }
