@@ -236,6 +236,16 @@ impl SqlError {
         SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
+    /// A notice of something skipped or left out.
+    pub(crate) fn note(state: SqlState, message: impl Into<String>) -> Notice {
+        SqlError::new(state, message).severity(Severity::Notice)
+    }
+
+    /// The notice that something has no effect, and why that is harmless.
+    pub(crate) fn no_effect(what: &str, why: &str) -> Notice {
+        SqlError::note(SqlState::SUCCESSFUL_COMPLETION, format!("{what} has no effect: {why}"))
+    }
+
     /// With another severity.
     pub fn severity(mut self, severity: Severity) -> SqlError {
         self.0.severity = severity;

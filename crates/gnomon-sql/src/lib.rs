@@ -9,21 +9,34 @@
 //! - `planner`: plans of bound queries: access paths, order of joins;
 //! - `binder`: syntax trees to typed expressions and bound queries, by PostgreSQL's rules;
 //! - [`query`]: the three behind one door: a query from its syntax tree to its rows;
-//! - [`session`]: statements, transactions, prepared statements, portals, COPY: what a connection talks to.
+//! - `database`: what the sessions of a database share; `settings`: the settings of a session;
+//! - `context`: what the statements of a session work with: its transaction, catalog, settings and memory;
+//! - `dml`, `procedure`, `copy`, `ddl`: INSERT, UPDATE and DELETE; CALL; COPY; changes of the catalog;
+//! - `statement`: queries, DML and CALL, planned and run;
+//! - [`session`]: the protocol's side: texts, prepared statements, portals, transactions: what a connection talks to.
 //!
-//! Imports run downward: session, query, binder, planner, executor, catalog, functions, types. Beside them, [`memory`]
+//! Imports run downward, from session to types. Beside them, `sink` takes the results of statements, [`memory`]
 //! counts what sessions take, and [`split`] cuts scripts into statements.
 
 mod binder;
 pub mod catalog;
+mod context;
+mod copy;
+mod database;
+mod ddl;
+mod dml;
 mod error;
 mod executor;
 pub mod functions;
 pub mod memory;
 mod planner;
+mod procedure;
 pub mod query;
 pub mod session;
+mod settings;
+mod sink;
 pub mod split;
+mod statement;
 pub mod types;
 
 /// The example of the README.

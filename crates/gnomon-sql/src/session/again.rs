@@ -13,38 +13,20 @@
 //!
 //! The pause before each run is random and grows, so that members that have met once do not meet again.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use gnomon_engine::sync::{Arc, thread};
 
-use super::{Format, Mark, PortalState, Session, Sink, parse::Command, portal::Bound, transaction::State};
-use crate::{Result, SqlError, SqlState};
+use super::{Format, PortalState, Session, parse::Command, portal::Bound};
+use crate::{
+    Result, SqlError, SqlState,
+    context::State,
+    sink::{Mark, Sink},
+};
 
 /// The longest pause before the second run, and before any.
 const PAUSE_MIN: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-
-/// Counts of statements that were run again.
-#[derive(Debug, Default)]
-pub struct RetryCounts {
-    run_again: AtomicU64,
-    given_up: AtomicU64,
-}
-
-impl RetryCounts {
-    /// Returns how often a statement was run again.
-    pub fn run_again(&self) -> u64 {
-        self.run_again.load(Ordering::Relaxed)
-    }
-
-    /// Returns how many statements failed all the same: run as often as they may be, or known to the client in part.
-    pub fn given_up(&self) -> u64 {
-        self.given_up.load(Ordering::Relaxed)
-    }
-}
 
 /// The runs of a statement.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +39,15 @@ pub(super) struct Runs {
     again: u32,
     /// Number of times that the session had interrupted others before, which no rollback undoes.
     interrupted: u64,
+}
+
+/// The portals that were run in the transaction in progress.
+#[derive(Default)]
+pub(super) struct Pipeline {
+    /// Number of them.
+    pub(super) portals_run: usize,
+    /// The one that was run first and may be run again.
+    pub(super) first: Option<Box<FirstPortal>>,
 }
 
 /// A portal that was the first thing of its transaction.
@@ -84,14 +75,14 @@ impl Session {
     /// Returns where a statement begins that may be run again; none if it may not: in a transaction with others, or
     /// where others are not ahead.
     pub(super) fn first_run(&self, sink: &mut dyn Sink) -> Option<Runs> {
-        let may = self.current.state != State::Block
-            && self.current.state != State::Failed
-            && self.current.portals_run == 0
-            && self.calls == 0
-            && self.shared.engine.is_member()
-            && self.settings.retries() > 0;
+        let may = self.context.current.state != State::Block
+            && self.context.current.state != State::Failed
+            && self.pipeline.portals_run == 0
+            && self.context.calls == 0
+            && self.context.shared.engine.is_member()
+            && self.context.settings.retries() > 0;
         let before = if may { sink.mark() } else { None };
-        let (begun, interrupted) = (self.shared.clock.now(), self.interrupted);
+        let (begun, interrupted) = (self.context.shared.clock.now(), self.context.interrupted);
         before.map(|before| Runs { before, begun, again: 0, interrupted })
     }
 
@@ -113,7 +104,7 @@ impl Session {
                 _ => break done,
             }
         };
-        self.spent = None;
+        self.context.spent = None;
         done
     }
 
@@ -123,27 +114,27 @@ impl Session {
         if error.state() != SqlState::SERIALIZATION_FAILURE {
             return Ok(false);
         }
-        let counts = self.shared.retries.clone();
-        let is_undone = self.interrupted == runs.interrupted;
-        if runs.again >= self.settings.retries() || !is_undone || !sink.take_back(runs.before) {
-            counts.given_up.fetch_add(1, Ordering::Relaxed);
+        let counts = self.context.shared.retries.clone();
+        let is_undone = self.context.interrupted == runs.interrupted;
+        if runs.again >= self.context.settings.retries() || !is_undone || !sink.take_back(runs.before) {
+            counts.count_given_up();
             return Ok(false);
         }
         self.roll_back();
         runs.again += 1;
-        counts.run_again.fetch_add(1, Ordering::Relaxed);
-        self.interrupt.check()?;
+        counts.count_again();
+        self.context.interrupt.check()?;
         let longest = PAUSE_MAX.min(PAUSE_MIN * 2_u32.pow(runs.again.min(16) - 1));
-        thread::sleep(longest.mul_f64(self.rng.unit()));
-        self.interrupt.check()?;
-        self.spent = Some(self.shared.clock.now().saturating_sub(runs.begun));
+        thread::sleep(longest.mul_f64(self.context.random_unit()));
+        self.context.interrupt.check()?;
+        self.context.spent = Some(self.context.shared.clock.now().saturating_sub(runs.begun));
         Ok(true)
     }
 
     /// Notes that a portal was run that was the first thing of its transaction, which may end with it.
     pub(super) fn keep_first(&mut self, mut first: FirstPortal, sink: &mut dyn Sink) {
         first.after = sink.mark();
-        self.current.first = Some(Box::new(first));
+        self.pipeline.first = Some(Box::new(first));
     }
 
     /// Runs a portal again, as its client has bound it, while others are ahead of it.
@@ -176,7 +167,7 @@ impl Session {
     /// # Errors
     /// As there.
     pub fn sync_or_run_again(&mut self, sink: &mut dyn Sink) -> Result<()> {
-        let first = self.current.first.take().filter(|first| self.is_alone(first, sink));
+        let first = self.pipeline.first.take().filter(|first| self.is_alone(first, sink));
         let Some(mut first) = first else { return self.sync() };
         let mut done = self.sync();
         while let Err(error) = done {
@@ -194,21 +185,21 @@ impl Session {
                 }
             }
         }
-        self.spent = None;
+        self.context.spent = None;
         self.note_rest();
         done
     }
 
     /// True if nothing has come behind a portal's result, and nothing else has run.
     fn is_alone(&self, first: &FirstPortal, sink: &mut dyn Sink) -> bool {
-        self.current.state == State::Implicit
-            && self.current.portals_run == 1
+        self.context.current.state == State::Implicit
+            && self.pipeline.portals_run == 1
             && first.after.is_some()
             && sink.mark() == first.after
     }
 
     /// The formats of the portal that was the only thing of its transaction up to now, if it may have to be run again.
     pub fn formats_alone(&self) -> Arc<[Format]> {
-        self.current.first.as_ref().map_or_else(Arc::default, |first| first.bound.formats.clone())
+        self.pipeline.first.as_ref().map_or_else(Arc::default, |first| first.bound.formats.clone())
     }
 }

@@ -4,30 +4,28 @@ use std::io;
 
 use gnomon_engine::{BackupId, Interrupt};
 
-use super::{
-    Session, Sink,
-    connection::{Tag, tag},
+use crate::{
+    Result, SqlError,
+    context::SessionContext,
+    sink::{Sink, Tag, tag},
 };
-use crate::{Result, SqlError};
 
 /// Output goes out in pieces of at most so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-impl Session {
-    /// `since`: the name of the backup that it goes on from.
-    pub(super) fn backup(&mut self, since: Option<&str>, sink: &mut dyn Sink) -> Result<Tag> {
-        let since = since.map(str::parse::<BackupId>).transpose()?;
-        let engine = self.shared.engine.clone();
-        let interrupt = self.interrupt.clone();
-        let mut out = Out { sink, interrupt: &interrupt, has_begun: false, failure: None };
-        match (engine.backup(since, &mut out, &mut |_, _| ()), out.failure) {
-            (Ok(_), _) => {
-                sink.copy_done()?;
-                tag("BACKUP")
-            }
-            (Err(_), Some(failure)) => Err(failure),
-            (Err(error), None) => Err(error.into()),
+/// Runs a BACKUP; `since` is the name of the backup that it goes on from.
+pub(super) fn backup(session: &SessionContext, since: Option<&str>, sink: &mut dyn Sink) -> Result<Tag> {
+    let since = since.map(str::parse::<BackupId>).transpose()?;
+    let engine = session.shared.engine.clone();
+    let interrupt = session.interrupt.clone();
+    let mut out = Out { sink, interrupt: &interrupt, has_begun: false, failure: None };
+    match (engine.backup(since, &mut out, &mut |_, _| ()), out.failure) {
+        (Ok(_), _) => {
+            sink.copy_done()?;
+            tag("BACKUP")
         }
+        (Err(_), Some(failure)) => Err(failure),
+        (Err(error), None) => Err(error.into()),
     }
 }
 

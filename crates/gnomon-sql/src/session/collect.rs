@@ -1,8 +1,9 @@
 //! A sink for embedders: the rows of a result as values.
 
-use super::{CopySource, Mark, ResultColumn, Sink};
 use crate::{
     Notice, Result, SqlError,
+    query::ResultColumn,
+    sink::{CopySource, Mark, Sink},
     types::{Context, Datum, text},
 };
 

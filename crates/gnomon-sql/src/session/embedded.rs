@@ -1,8 +1,10 @@
 //! Statements of programs in this process, which give parameters as values.
 
-use super::{Session, Sink, transaction::State};
+use super::Session;
 use crate::{
     Result,
+    context::State,
+    sink::Sink,
     types::{
         ColumnType, Context, Datum, Type,
         cast::{self, CastContext},
@@ -42,7 +44,7 @@ impl Session {
     pub fn execute_with(&mut self, sql: &str, parameters: &[Datum], sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
         self.note_statement(sql);
-        let result = match self.current.state {
+        let result = match self.context.current.state {
             State::Idle => {
                 self.run_until_first(sink, |session, sink| session.execute_bound(sql, parameters, sink))
             }
@@ -61,7 +63,7 @@ impl Session {
         self.prepare_text("", sql, &[])?;
         self.bind_portal("", "", parameters, fit)?;
         // Other commands tell the sink themselves.
-        if let Some(columns) = self.portals.get("").and_then(super::portal::Portal::columns) {
+        if let Some(columns) = self.opened.portals.columns("") {
             sink.columns(&columns)?;
         }
         self.run_portal("", 0, sink)?;

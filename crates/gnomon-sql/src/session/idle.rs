@@ -21,7 +21,7 @@ impl Session {
     /// The limit that holds until the next message; none if there is none.
     pub fn idle_limit(&self) -> Option<IdleLimit> {
         let in_transaction = self.status() != TransactionStatus::Idle;
-        let after = self.settings.idle_timeout(in_transaction)?;
+        let after = self.context.settings.idle_timeout(in_transaction)?;
         let (state, what) = match in_transaction {
             true => (SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, "idle-in-transaction"),
             false => (SqlState::IDLE_SESSION_TIMEOUT, "idle-session"),

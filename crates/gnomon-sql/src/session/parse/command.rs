@@ -222,3 +222,19 @@ pub(crate) enum CopyValue {
     /// `*`
     Star,
 }
+
+impl Command {
+    /// The query, DML or CALL that a plan is made of, if it is one.
+    pub(crate) fn planned(&self) -> Option<(&Statement, Option<Overriding>)> {
+        let Command::Sql(statement, overriding) = self else { return None };
+        let is_planned = matches!(
+            **statement,
+            Statement::Query(_)
+                | Statement::Insert(_)
+                | Statement::Update(_)
+                | Statement::Delete(_)
+                | Statement::Call(_)
+        );
+        is_planned.then_some((&**statement, *overriding))
+    }
+}

@@ -1,0 +1,96 @@
+//! The state of a session that the system catalog shows: see [`SystemState`].
+
+use gnomon_engine::{InterruptReason, lock::LockInfo};
+
+use super::{surroundings::Surroundings, two_phase};
+use crate::{
+    Result,
+    catalog::{
+        Catalog,
+        model::Sequence,
+        system::{
+            Activity, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction, Setting,
+            StatementProgress, SystemState,
+        },
+    },
+    database::progress::Progress,
+};
+
+impl SystemState for Surroundings {
+    fn catalog(&self) -> &Catalog {
+        &self.view.catalog
+    }
+    fn search_path(&self) -> &[String] {
+        &self.view.search_path
+    }
+    fn database(&self) -> &str {
+        &self.view.database
+    }
+    fn user(&self) -> &str {
+        &self.user
+    }
+    fn process_id(&self) -> i32 {
+        self.process_id
+    }
+    fn connection(&self) -> Option<ConnectedBy> {
+        self.connection
+    }
+    fn settings(&self) -> Vec<Setting> {
+        self.settings.borrow().describe().collect()
+    }
+    fn activities(&self) -> Vec<Activity> {
+        self.shared.registry.activities()
+    }
+    fn progress(&self) -> Vec<StatementProgress> {
+        let all = self.shared.registry.progress().into_iter();
+        all.map(|(process_id, Progress { command, table, table_name, rows, started })| StatementProgress {
+            process_id,
+            command,
+            table,
+            table_name,
+            rows,
+            started,
+        })
+        .collect()
+    }
+    fn cluster(&self) -> Option<&dyn Cluster> {
+        self.shared.cluster.get().map(|cluster| &**cluster)
+    }
+    fn prepared_statements(&self) -> Vec<PreparedStatement> {
+        let mut all = self.client.prepared_statements();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+    fn cursors(&self) -> Vec<Cursor> {
+        let mut all = self.client.cursors();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+    fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>> {
+        two_phase::prepared_transactions(&self.shared.engine)
+    }
+    fn locks(&self) -> Vec<LockInfo> {
+        self.shared.engine.locks()
+    }
+    fn position(&self, sequence: &Sequence) -> Result<(i64, bool)> {
+        self.shared.sequences.last(&self.shared.engine, sequence)
+    }
+    fn database_bytes(&self) -> u64 {
+        let stats = self.shared.engine.stats();
+        stats.file_pages.saturating_mul(stats.page_size_min.bytes() as u64)
+    }
+    fn start_time(&self) -> i64 {
+        self.shared.started
+    }
+    fn now(&self) -> i64 {
+        self.shared.now()
+    }
+    fn transaction_id(&self) -> u64 {
+        self.transaction_id
+    }
+    fn interrupt(&self, process_id: i32, terminate: bool) -> bool {
+        let reason = if terminate { InterruptReason::Shutdown } else { InterruptReason::Cancel };
+        self.interrupted.set(self.interrupted.get() + 1);
+        self.shared.registry.interrupt(process_id, reason)
+    }
+}

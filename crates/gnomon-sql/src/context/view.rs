@@ -1,0 +1,264 @@
+//! The catalog as a statement sees it: its transaction's version, searched by the session's path.
+
+use std::{cell::RefCell, sync::Arc};
+
+use sqlparser::ast::{self, ObjectName, ObjectNamePart};
+
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{
+        Catalog, Relation,
+        model::{self, Oid, Table},
+        system::{self, SYSTEM_SCHEMA},
+    },
+    query::{self, CatalogView},
+    session::parse::{fold, parse_query},
+};
+
+/// The longest name, in bytes; longer ones are cut off with a notice, as PostgreSQL does.
+pub(crate) const NAME_BYTES_MAX: usize = 63;
+
+/// A name cut to the longest that names may be.
+pub(crate) fn shorten(name: &str, bytes_max: usize) -> &str {
+    let mut end = name.len().min(bytes_max);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
+/// A version of the catalog with a search path. Remembers the tables that were looked up through it, whose trees a
+/// statement locks before it uses what it found.
+pub(crate) struct View {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) search_path: Arc<[String]>,
+    pub(crate) database: Arc<str>,
+    tables: RefCell<Vec<Arc<Table>>>,
+}
+
+impl View {
+    pub(crate) fn new(catalog: Arc<Catalog>, search_path: Arc<[String]>, database: Arc<str>) -> View {
+        View { catalog, search_path, database, tables: RefCell::default() }
+    }
+
+    /// Returns how many look-ups of tables there were so far.
+    pub(crate) fn mark(&self) -> usize {
+        self.tables.borrow().len()
+    }
+
+    /// True if a table was looked up since a mark was made.
+    pub(crate) fn looked_up_since(&self, mark: usize, oid: Oid) -> bool {
+        self.tables.borrow().iter().skip(mark).any(|table| table.oid == oid)
+    }
+
+    /// Returns how often a table was looked up.
+    pub(crate) fn look_ups(&self, oid: Oid) -> usize {
+        self.tables.borrow().iter().filter(|table| table.oid == oid).count()
+    }
+
+    /// The tables that were looked up, each once.
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
+        let mut tables: Vec<Arc<Table>> = Vec::new();
+        for table in self.tables.borrow().iter() {
+            if !tables.iter().any(|known| known.oid == table.oid) {
+                tables.push(table.clone());
+            }
+        }
+        tables
+    }
+
+    /// The relation of a name that may be qualified, as the statement writes it.
+    pub(crate) fn find(&self, name: &Name) -> Option<Relation> {
+        match &name.schema {
+            Some(schema) => self.catalog.relation(schema, &name.name),
+            None => self.search_path.iter().find_map(|schema| self.catalog.relation(schema, &name.name)),
+        }
+    }
+
+    /// The schema in which a new object of this name is made.
+    pub(crate) fn schema_for(&self, name: &Name) -> Result<String> {
+        match &name.schema {
+            Some(schema) if self.catalog.schema(schema).is_some() => Ok(schema.clone()),
+            Some(schema) if schema == SYSTEM_SCHEMA || schema == "information_schema" => Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for schema {schema}"),
+            )),
+            Some(schema) => Err(SqlError::new(
+                SqlState::INVALID_SCHEMA_NAME,
+                format!("schema \"{schema}\" does not exist"),
+            )),
+            None => self.current_schema().map(str::to_owned).ok_or_else(|| {
+                SqlError::new(SqlState::INVALID_SCHEMA_NAME, "no schema has been selected to create in")
+            }),
+        }
+    }
+
+    /// The first schema of the path that exists: current_schema().
+    pub(crate) fn current_schema(&self) -> Option<&str> {
+        self.search_path.iter().map(String::as_str).find(|schema| self.catalog.schema(schema).is_some())
+    }
+
+    /// The procedure of this name.
+    pub(crate) fn procedure(&self, name: &Name) -> Option<Arc<model::Procedure>> {
+        let short = shorten(&name.name, NAME_BYTES_MAX);
+        let found = match &name.schema {
+            Some(schema) => self.catalog.procedure(schema, short),
+            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, short)),
+        };
+        found.cloned()
+    }
+
+    /// The table of this name.
+    pub(crate) fn table(&self, name: &Name) -> Result<Arc<Table>> {
+        match self.find(name) {
+            Some(Relation::Table(table)) => Ok(table),
+            Some(other) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))
+                    .detail(format!("It is {}.", with_article(other.kind()))))
+            }
+            None => Err(name.missing("relation")),
+        }
+    }
+}
+
+impl CatalogView for View {
+    fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<query::Relation>> {
+        // The system's tables are looked for first, unless the path says where.
+        let path_names_it = self.search_path.iter().any(|schema| schema == SYSTEM_SCHEMA);
+        let wanted = Name { schema: schema.map(str::to_owned), name: name.to_owned() };
+        if (schema.is_some() || !path_names_it)
+            && let Some(table) = system::relation(schema, name)
+        {
+            return Ok(Some(query::Relation::Virtual(table)));
+        }
+        match self.find(&wanted) {
+            None if path_names_it && schema.is_none() => {
+                Ok(system::relation(None, name).map(query::Relation::Virtual))
+            }
+            None => Ok(None),
+            Some(Relation::Table(table)) => {
+                self.tables.borrow_mut().push(table.clone());
+                Ok(Some(query::Relation::Table(table)))
+            }
+            Some(Relation::View(view)) => Ok(Some(query::Relation::View(view))),
+            Some(Relation::Sequence(sequence)) => {
+                Ok(Some(query::Relation::Virtual(system::sequence(&sequence))))
+            }
+            Some(Relation::Index(..)) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot open relation \"{name}\""))
+                    .detail("This operation is not supported for indexes."))
+            }
+        }
+    }
+
+    fn view_query(&self, view: &model::View) -> Result<Box<ast::Query>> {
+        query_of(view)
+    }
+
+    fn database(&self) -> &str {
+        &self.database
+    }
+}
+
+/// The query of a view.
+///
+/// # Errors
+/// 55000 if the text that is kept of it cannot be read.
+pub(crate) fn query_of(view: &model::View) -> Result<Box<ast::Query>> {
+    parse_query(&view.query).map_err(|error| view.damaged(error.to_string()))
+}
+
+/// A name of an object, with its schema if that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+}
+
+impl Name {
+    /// A name as a statement has it; `database` may stand before the schema.
+    pub(crate) fn of(name: &ObjectName, database: &str) -> Result<Name> {
+        let mut parts = Vec::with_capacity(3);
+        for part in &name.0 {
+            match part {
+                ObjectNamePart::Identifier(ident) => parts.push(fold(ident)),
+                ObjectNamePart::Function(_) => {
+                    return Err(SqlError::unsupported("a function call in a name"));
+                }
+            }
+        }
+        if let [first, _, _] = &parts[..]
+            && first == database
+        {
+            parts.remove(0);
+        }
+        let mut parts = parts.into_iter();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(name), None, _) => Ok(Name { schema: None, name }),
+            (Some(schema), Some(name), None) => Ok(Name { schema: Some(schema), name }),
+            _ => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: {name}"),
+            )),
+        }
+    }
+
+    /// The error for a name that stands for nothing.
+    pub(crate) fn missing(&self, kind: &str) -> SqlError {
+        let state = match kind {
+            "relation" | "table" | "view" | "sequence" => SqlState::UNDEFINED_TABLE,
+            "schema" => SqlState::INVALID_SCHEMA_NAME,
+            _ => SqlState::UNDEFINED_OBJECT,
+        };
+        SqlError::new(state, format!("{kind} \"{self}\" does not exist"))
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.schema {
+            Some(schema) => write!(f, "{schema}.{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A kind of relation with the article that it has in messages.
+pub(crate) fn with_article(kind: &str) -> String {
+    let article = if kind == "index" { "an" } else { "a" };
+    format!("{article} {kind}")
+}
+
+impl View {
+    /// The identifier of the relation of this name.
+    pub(crate) fn relation_oid(&self, name: &Name) -> Option<Oid> {
+        Some(match self.find(name)? {
+            Relation::Table(table) => table.oid,
+            Relation::Index(_, oid) => oid,
+            Relation::Sequence(sequence) => sequence.oid,
+            Relation::View(view) => view.oid,
+        })
+    }
+
+    /// Schema and name of the relation with this identifier.
+    pub(crate) fn relation_name(&self, oid: Oid) -> Option<(String, String)> {
+        let catalog = &self.catalog;
+        if let Some(table) = catalog.table_by_oid(oid) {
+            return Some((table.schema.clone(), table.name.clone()));
+        }
+        if let Some(sequence) = catalog.sequence_by_oid(oid) {
+            return Some((sequence.schema.clone(), sequence.name.clone()));
+        }
+        if let Some(view) = catalog.views().find(|view| view.oid == oid) {
+            return Some((view.schema.clone(), view.name.clone()));
+        }
+        catalog
+            .tables()
+            .find_map(|table| table.index(oid).map(|index| (table.schema.clone(), index.name.clone())))
+    }
+
+    /// The identifier of a schema.
+    pub(crate) fn schema_oid(&self, name: &str) -> Option<Oid> {
+        self.catalog.schema(name).map(|schema| schema.oid)
+    }
+}

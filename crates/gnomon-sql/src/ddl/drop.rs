@@ -1,0 +1,391 @@
+//! DROP, TRUNCATE, and the renaming of relations.
+
+use std::sync::Arc;
+
+use gnomon_engine::TreeLock;
+use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
+
+use super::{
+    Ddl,
+    partition::{drop_partition, refuse_partition, truncate_partition, with_partitions},
+    refuse_taken, skip_missing,
+    view::views_using,
+};
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::{
+        Relation,
+        model::{Oid, Procedure, Sequence, Table, View},
+    },
+    context::{Name, SessionContext, query_of, with_article},
+    functions::quote_ident,
+    query::plan_query,
+    sink::{Tag, tag},
+};
+
+pub(super) fn drop_objects(
+    ddl: &mut Ddl<'_>,
+    kind: &'static str,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<Tag> {
+    let what = format!("DROP {}", kind.to_uppercase());
+    ddl.begin(&what)?;
+    for name in names {
+        let name = ddl.session.name(name)?;
+        if kind == "schema" {
+            drop_schema(ddl, &name, if_exists, cascade)?;
+            continue;
+        }
+        let Some(relation) = ddl.session.view().find(&name) else {
+            skip_missing(&name, kind, if_exists, ddl.notices)?;
+            continue;
+        };
+        if relation.kind() != kind {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not {}", name.name, with_article(kind)),
+            )
+            .hint(format!(
+                "Use DROP {} to remove {}.",
+                relation.kind().to_uppercase(),
+                with_article(relation.kind())
+            )));
+        }
+        drop_relation(ddl, relation, cascade)?;
+    }
+    tag(what)
+}
+
+fn drop_relation(ddl: &mut Ddl<'_>, relation: Relation, cascade: bool) -> Result<()> {
+    match relation {
+        Relation::Table(table) => drop_table(ddl, &table, cascade),
+        Relation::Index(table, oid) => drop_index(ddl, &table, oid),
+        Relation::Sequence(sequence) => drop_sequence(ddl, &sequence, cascade),
+        Relation::View(view) => drop_view(ddl, &view, cascade),
+    }
+}
+
+fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<()> {
+    for relation in with_partitions(ddl, table) {
+        let what = format!("table {}", relation.name);
+        drop_dependent_views(ddl, relation.oid, &what, None, cascade)?;
+    }
+    if let Some(of) = &table.partition_of {
+        return drop_partition(ddl, of);
+    }
+    ddl.lock_table(table, TreeLock::Exclusive)?;
+    ddl.drop_trees(table)?;
+    let owned: Vec<Oid> = owned_sequences(ddl, table.oid).iter().map(|sequence| sequence.oid).collect();
+    owned.iter().try_for_each(|sequence| ddl.lock_sequence(*sequence, TreeLock::Exclusive))?;
+    let oid = table.oid;
+    ddl.change(|catalog| {
+        catalog.remove_table(oid);
+        for sequence in owned {
+            catalog.remove_sequence(sequence);
+        }
+    })
+}
+
+fn drop_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> Result<()> {
+    let Some(index) = table.index(oid) else { return Ok(()) };
+    if index.constraint {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!(
+                "cannot drop index {} because constraint {} on table {} requires it",
+                index.name, index.name, table.name
+            ),
+        )
+        .hint(format!("You can drop constraint {} on table {} instead.", index.name, table.name)));
+    }
+    ddl.lock_table(table, TreeLock::Exclusive)?;
+    remove_index(ddl, table, oid).map(drop)
+}
+
+/// Takes an index other than the primary key out of its table, which is locked.
+pub(super) fn remove_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> Result<Arc<Table>> {
+    let mut changed = (**table).clone();
+    if let Some(at) = changed.indexes.iter().position(|index| index.oid == oid) {
+        let index = changed.indexes.remove(at);
+        ddl.drop_index_trees(table, &index)?;
+    }
+    ddl.change(|catalog| {
+        catalog.put_comment((oid, 0), None);
+        catalog.put_table(changed)
+    })
+}
+
+fn drop_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, cascade: bool) -> Result<()> {
+    let uses = |table: &Table, position: usize| {
+        table.columns.get(position).is_some_and(|column| {
+            column.identity.is_some_and(|identity| identity.sequence == sequence.oid)
+                || column.default.as_deref().is_some_and(|default| mentions(default, sequence))
+        })
+    };
+    let catalog = ddl.session.catalog();
+    for table in catalog.tables() {
+        for position in (0..table.columns.len()).filter(|position| uses(table, *position)) {
+            let column = &table.columns[position];
+            if column.identity.is_some() || !cascade {
+                let dependent = if column.identity.is_some() {
+                    format!("column {} of table {}", column.name, table.name)
+                } else {
+                    format!("default value for column {} of table {}", column.name, table.name)
+                };
+                return Err(SqlError::new(
+                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                    format!("cannot drop sequence {} because other objects depend on it", sequence.name),
+                )
+                .detail(format!("{dependent} depends on sequence {}", sequence.name))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            ddl.notices.push(Notice::note(
+                SqlState::SUCCESSFUL_COMPLETION,
+                format!("drop cascades to default value for column {} of table {}", column.name, table.name),
+            ));
+            ddl.lock_table(table, TreeLock::Exclusive)?;
+            let mut changed = match ddl.session.catalog().table_by_oid(table.oid) {
+                Some(table) => (**table).clone(),
+                None => continue,
+            };
+            changed.columns[position].default = None;
+            ddl.change(|catalog| catalog.put_table(changed))?;
+        }
+    }
+    let oid = sequence.oid;
+    ddl.lock_sequence(oid, TreeLock::Exclusive)?;
+    ddl.change(|catalog| catalog.remove_sequence(oid))
+}
+
+pub(super) fn drop_view(ddl: &mut Ddl<'_>, view: &View, cascade: bool) -> Result<()> {
+    drop_dependent_views(ddl, view.oid, &format!("view {}", view.name), None, cascade)?;
+    let oid = view.oid;
+    ddl.change(|catalog| catalog.remove_view(oid))
+}
+
+/// Fails if views use a relation (or one of its columns), or with CASCADE drops them.
+pub(super) fn drop_dependent_views(
+    ddl: &mut Ddl<'_>,
+    oid: Oid,
+    what: &str,
+    column: Option<&str>,
+    cascade: bool,
+) -> Result<()> {
+    let dependent = views_using(ddl, oid, column)?;
+    drop_views(ddl, dependent, what, cascade)
+}
+
+/// Drops the views of a table whose queries no longer hold, since GROUP BY has relied on the primary key that the
+/// table had; without CASCADE the statement fails.
+pub(super) fn drop_views_that_fail(ddl: &mut Ddl<'_>, oid: Oid, what: &str, cascade: bool) -> Result<()> {
+    let mut dependent = Vec::new();
+    for view in views_using(ddl, oid, None)? {
+        let query = query_of(&view)?;
+        if ddl.session.with_types(|types, catalog| plan_query(&query, catalog, types, &[])).is_err() {
+            dependent.push(view);
+        }
+    }
+    drop_views(ddl, dependent, what, cascade)
+}
+
+fn drop_views(ddl: &mut Ddl<'_>, dependent: Vec<Arc<View>>, what: &str, cascade: bool) -> Result<()> {
+    let Some(first) = dependent.first() else { return Ok(()) };
+    if !cascade {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop {what} because other objects depend on it"),
+        )
+        .detail(format!("view {} depends on {what}", first.name))
+        .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+    }
+    for view in dependent {
+        if ddl.session.catalog().views().any(|known| known.oid == view.oid) {
+            ddl.notices.push(Notice::note(
+                SqlState::SUCCESSFUL_COMPLETION,
+                format!("drop cascades to view {}", view.name),
+            ));
+            drop_view(ddl, &view, true)?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
+    let Some(schema) = ddl.session.catalog().schema(&name.name).cloned() else {
+        return skip_missing(name, "schema", if_exists, ddl.notices);
+    };
+    let catalog = ddl.session.catalog();
+    if !catalog.schema_is_empty(&schema.name) {
+        let relations = catalog.relations_of(&schema.name);
+        if !cascade {
+            return Err(SqlError::new(
+                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!("cannot drop schema {} because other objects depend on it", schema.name),
+            )
+            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let of_schema = |procedure: &&Arc<Procedure>| procedure.schema == schema.name;
+        let procedures: Vec<Oid> =
+            catalog.procedures().filter(of_schema).map(|procedure| procedure.oid).collect();
+        for oid in procedures {
+            ddl.change(|catalog| catalog.remove_procedure(oid))?;
+        }
+        for relation in relations {
+            // A relation that went with an earlier one is gone already; indexes and owned sequences go with theirs.
+            let present = |session: &SessionContext, oid: Oid| session.view().relation_name(oid).is_some();
+            let oid = match &relation {
+                // They go with their tables, which are in the same schema.
+                Relation::Table(table) if table.partition_of.is_some() => continue,
+                Relation::Table(table) => table.oid,
+                Relation::View(view) => view.oid,
+                Relation::Sequence(sequence) if sequence.owner.is_none() => sequence.oid,
+                Relation::Sequence(_) | Relation::Index(..) => continue,
+            };
+            if present(ddl.session, oid) {
+                drop_relation(ddl, relation, true)?;
+            }
+        }
+        // Sequences whose owners stand in another schema are left.
+        for relation in ddl.session.catalog().relations_of(&schema.name) {
+            drop_relation(ddl, relation, true)?;
+        }
+    }
+    ddl.change(|catalog| {
+        catalog.put_comment((schema.oid, 0), None);
+        catalog.remove_schema(schema.oid);
+    })
+}
+
+/// The sequences that columns of a table own.
+pub(super) fn owned_sequences(ddl: &Ddl<'_>, table: Oid) -> Vec<Arc<Sequence>> {
+    let catalog = ddl.session.catalog();
+    let owned = catalog.sequences().filter(|s| s.owner.is_some_and(|(owner, _)| owner == table));
+    owned.cloned().collect()
+}
+
+pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
+    if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
+        return Err(SqlError::unsupported("this form of TRUNCATE"));
+    }
+    ddl.begin("TRUNCATE TABLE")?;
+    for target in &truncate.table_names {
+        let name = ddl.session.name(&target.name)?;
+        let table = ddl.session.view().table(&name)?;
+        if let Some(of) = &table.partition_of {
+            truncate_partition(ddl, of)?;
+            continue;
+        }
+        ddl.lock_table(&table, TreeLock::Exclusive)?;
+        ddl.drop_trees(&table)?;
+        let mut empty = (*table).clone();
+        ddl.new_trees(&mut empty)?;
+        ddl.change(|catalog| catalog.put_table(empty))?;
+        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+            for sequence in owned_sequences(ddl, table.oid) {
+                ddl.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
+                let mut restarted = (*sequence).clone();
+                restarted.generation = restarted.generation.wrapping_add(1);
+                restarted.first = restarted.start;
+                ddl.change(|catalog| catalog.put_sequence(restarted))?;
+            }
+        }
+    }
+    tag("TRUNCATE TABLE")
+}
+
+pub(super) fn rename_relation(
+    ddl: &mut Ddl<'_>,
+    kind: &str,
+    name: &ObjectName,
+    if_exists: bool,
+    to: &str,
+) -> Result<Tag> {
+    let what = format!("ALTER {}", kind.to_uppercase());
+    ddl.begin(&what)?;
+    let name = ddl.session.name(name)?;
+    let view = ddl.session.view();
+    match view.find(&name) {
+        None => skip_missing(&name, "relation", if_exists, ddl.notices)?,
+        Some(relation) if relation.kind() != kind && kind != "table" => {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is not {}", name.name, with_article(kind)),
+            ));
+        }
+        Some(Relation::Index(table, oid)) => {
+            refuse_taken(&view, &table.schema, to)?;
+            let mut changed = (*table).clone();
+            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
+            for index in indexes.filter(|index| index.oid == oid) {
+                index.name = to.to_owned();
+            }
+            ddl.change(|catalog| catalog.put_table(changed))?;
+        }
+        Some(Relation::Sequence(sequence)) => {
+            refuse_taken(&view, &sequence.schema, to)?;
+            rename_sequence(ddl, &sequence, to)?;
+        }
+        Some(Relation::View(old)) => {
+            refuse_taken(&view, &old.schema, to)?;
+            refuse_renaming(ddl, old.oid, &format!("view {}", old.name))?;
+            let renamed = View { name: to.to_owned(), ..(*old).clone() };
+            ddl.change(|catalog| catalog.put_view(renamed))?;
+        }
+        Some(Relation::Table(table)) => rename_table(ddl, &table, to)?,
+    }
+    tag(what)
+}
+
+pub(super) fn rename_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, to: &str) -> Result<()> {
+    refuse_taken(&ddl.session.view(), &table.schema, to)?;
+    refuse_partition(table, "renaming")?;
+    refuse_renaming(ddl, table.oid, &format!("table {}", table.name))?;
+    ddl.lock_table(table, TreeLock::Exclusive)?;
+    let mut renamed = (**table).clone();
+    renamed.name = to.to_owned();
+    ddl.change(|catalog| catalog.put_table(renamed)).map(drop)
+}
+
+/// Views keep the text of their queries, in which names are not replaced.
+pub(super) fn refuse_renaming(ddl: &Ddl<'_>, oid: Oid, what: &str) -> Result<()> {
+    match views_using(ddl, oid, None)?.first() {
+        None => Ok(()),
+        Some(view) => Err(SqlError::unsupported(format!("renaming {what} while view {} uses it", view.name))),
+    }
+}
+
+/// Defaults that draw from the sequence go by its new name.
+fn rename_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, to: &str) -> Result<()> {
+    ddl.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
+    let mut renamed = sequence.clone();
+    renamed.name = to.to_owned();
+    let (old_text, new_text) = (quoted_name(sequence), quoted_name(&renamed));
+    let catalog = ddl.session.catalog();
+    for table in catalog.tables() {
+        let stale =
+            |default: &Option<String>| default.as_deref().is_some_and(|default| mentions(default, sequence));
+        if !table.columns.iter().any(|column| stale(&column.default)) {
+            continue;
+        }
+        ddl.lock_table(table, TreeLock::Exclusive)?;
+        let mut changed = (**table).clone();
+        for column in changed.columns.iter_mut().filter(|column| stale(&column.default)) {
+            column.default = column.default.take().map(|default| default.replace(&old_text, &new_text));
+        }
+        ddl.change(|catalog| catalog.put_table(changed))?;
+    }
+    ddl.change(|catalog| catalog.put_sequence(renamed)).map(drop)
+}
+
+/// The name of a sequence as the default of a serial column has it.
+fn quoted_name(sequence: &Sequence) -> String {
+    format!("'{}.{}'", quote_ident(&sequence.schema), quote_ident(&sequence.name).replace('\'', "''"))
+}
+
+/// True if a default draws from a sequence.
+fn mentions(default: &str, sequence: &Sequence) -> bool {
+    default.contains(&quoted_name(sequence))
+        || default.contains(&format!("'{}'", quote_ident(&sequence.name).replace('\'', "''")))
+}

@@ -1,0 +1,418 @@
+//! DDL: statements that change the catalog.
+//!
+//! DDL is transactional. The first such statement of a transaction locks the catalog's header, so that transactions
+//! with DDL run one after another; it works on a copy of the catalog, which only this transaction sees. The
+//! transaction's commit writes what changed and puts the copy in place of the committed one in the same moment
+//! (`SessionContext::commit`). A table is locked before it is changed: [`TreeLock::Exclusive`] on its tree keeps all others
+//! away, [`TreeLock::Shared`] (index builds) only writers. Statements that waited for such a lock find that the
+//! catalog changed, and are planned again. DDL that meets a relation in use gives the catalog back while it waits, and
+//! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
+
+mod alter;
+mod clauses;
+mod column;
+mod create;
+mod drop;
+mod index;
+mod partition;
+mod procedure;
+mod sequence;
+mod setting;
+mod storage;
+mod trees;
+mod view;
+
+use std::{sync::Arc, time::Duration};
+
+use gnomon_engine::{Isolation, Transaction, TreeId, TreeLock};
+use sqlparser::ast::{Ident, Statement};
+
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::{
+        Catalog,
+        model::{Index, Oid, Table},
+    },
+    context::{NAME_BYTES_MAX, Name, SessionContext, View, shorten},
+    dml::{BoundCheck, TableReader, TableWriter, describe_key, missing_column},
+    query::ExecContext,
+    session::parse::{Command, fold, on_deepest_stack},
+    sink::Tag,
+    types::{Datum, Row},
+};
+
+/// The most columns that a table may have.
+const COLUMNS_MAX: usize = 1600;
+/// The most columns that an index may have.
+const INDEX_COLUMNS_MAX: usize = 32;
+
+/// How DDL waits for relations that others use.
+#[derive(Default)]
+enum Waiting {
+    /// With all that it holds.
+    #[default]
+    Blocks,
+    /// Not at all: it takes note of them, and its statement is undone.
+    GivesWay,
+    /// It has taken note of these, which it is to lock so before it runs again.
+    For(Vec<Lockable>, TreeLock),
+}
+
+/// A relation, or a part of it, as the engine locks it.
+enum Lockable {
+    Tree(TreeId),
+    Sequence(Oid),
+}
+
+impl Lockable {
+    fn lock(&self, engine: &mut Transaction, lock: TreeLock) -> gnomon_engine::Result<()> {
+        match self {
+            Lockable::Tree(tree) => engine.lock_tree(*tree, lock),
+            Lockable::Sequence(sequence) => engine.lock_name(u64::from(*sequence), lock),
+        }
+    }
+}
+
+/// The conversion of each row when its table is written anew.
+type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>;
+
+/// Runs a DDL statement of the parser crate's; none if it is no DDL.
+pub(crate) fn run(
+    session: &mut SessionContext,
+    statement: &Statement,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Tag>> {
+    if !matches!(
+        statement,
+        Statement::CreateTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::AlterTable(_)
+            | Statement::Truncate(_)
+            | Statement::CreateView(_)
+            | Statement::CreateSchema { .. }
+    ) {
+        return Ok(None);
+    }
+    let mut ddl = Ddl::new(session, notices);
+    with_stack(|| {
+        ddl.giving_way(|ddl| match statement {
+            Statement::CreateTable(create) => create::create_table(ddl, create),
+            Statement::CreateIndex(create) => index::create_index(ddl, create),
+            Statement::AlterTable(alter) => alter::alter_table(ddl, alter),
+            Statement::Truncate(truncate) => drop::truncate(ddl, truncate),
+            Statement::CreateView(create) => view::create_view(ddl, create),
+            statement => match clauses::create_schema(statement, ddl.session.settings.user(), ddl.notices)? {
+                Some((name, if_not_exists)) => create::create_schema(ddl, name, if_not_exists),
+                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
+            },
+        })
+    })
+}
+
+/// Runs a DDL command of this crate's; none if it is no DDL.
+pub(crate) fn run_command(
+    session: &mut SessionContext,
+    command: &Command,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Tag>> {
+    let mut ddl = Ddl::new(session, notices);
+    let ddl = &mut ddl;
+    match command {
+        Command::CreateSequence { name, if_not_exists, options } => {
+            with_stack(|| sequence::create_sequence(ddl, name, *if_not_exists, options))
+        }
+        Command::AlterSequence { name, if_exists, options } => {
+            with_stack(|| ddl.giving_way(|ddl| sequence::alter_sequence(ddl, name, *if_exists, options)))
+        }
+        Command::Rename { kind, name, if_exists, to } => {
+            with_stack(|| ddl.giving_way(|ddl| drop::rename_relation(ddl, kind, name, *if_exists, to)))
+        }
+        Command::Drop { kind, names, if_exists, cascade, concurrently } => {
+            if *concurrently {
+                let why = "DROP INDEX waits for the transactions that use the table";
+                ddl.notices.push(Notice::no_effect("CONCURRENTLY", why));
+            }
+            with_stack(|| ddl.giving_way(|ddl| drop::drop_objects(ddl, kind, names, *if_exists, *cascade)))
+        }
+        Command::CreateProcedure(create) => with_stack(|| procedure::create_procedure(ddl, create)),
+        Command::DropProcedures { procedures, if_exists } => {
+            with_stack(|| procedure::drop_procedures(ddl, procedures, *if_exists))
+        }
+        Command::SettingDefault { what, role, name, values } => {
+            setting::setting_default(ddl, what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
+        }
+        Command::Comment { kind, name, text } => {
+            with_stack(|| view::comment(ddl, kind, name, text.as_deref()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A DDL statement at work: the session that it runs in, with a catalog of the transaction's own, and its notices.
+struct Ddl<'a> {
+    session: &'a mut SessionContext,
+    notices: &'a mut Vec<Notice>,
+    waiting: Waiting,
+}
+
+impl<'a> Ddl<'a> {
+    fn new(session: &'a mut SessionContext, notices: &'a mut Vec<Notice>) -> Ddl<'a> {
+        Ddl { session, notices, waiting: Waiting::default() }
+    }
+
+    /// Makes the transaction one that runs DDL. `what` names the statement in errors.
+    fn begin(&mut self, what: &str) -> Result<()> {
+        self.session.ensure_transaction();
+        self.session.refuse_read_only(what)?;
+        self.session.freshen_catalog()?;
+        self.session.engine_transaction(false, self.session.shared.catalog().csn)?;
+        self.session.own_catalog()?;
+        self.session.engine()?.start_statement()?;
+        Ok(())
+    }
+
+    /// Changes the transaction's catalog.
+    fn change<R>(&mut self, change: impl FnOnce(&mut Catalog) -> R) -> Result<R> {
+        self.session.change_catalog(change)
+    }
+
+    /// Locks a table against all others (or, shared, against writers) and begins to see what they committed.
+    fn lock_table(&mut self, table: &Table, lock: TreeLock) -> Result<()> {
+        // First the tree that stands for the table, as all do; the others against uses of a partition by its name.
+        self.lock_all(table.trees().map(Lockable::Tree).collect(), lock)?;
+        Ok(self.session.engine()?.start_statement()?)
+    }
+
+    /// Locks a sequence against draws, and against transactions that have drawn from it and have not ended.
+    fn lock_sequence(&mut self, sequence: Oid, lock: TreeLock) -> Result<()> {
+        self.lock_all(vec![Lockable::Sequence(sequence)], lock)
+    }
+
+    /// Locks tables that are read, which the catalog's lock keeps from changing.
+    fn lock_tables(&mut self, tables: &[Arc<Table>]) -> Result<()> {
+        self.lock_all(tables.iter().map(|table| Lockable::Tree(table.tree)).collect(), TreeLock::Access)?;
+        self.session.engine()?.start_statement()?;
+        self.session.observe(tables.iter())
+    }
+
+    /// Locks relations, or takes note of them and fails, as the statement waits.
+    fn lock_all(&mut self, all: Vec<Lockable>, lock: TreeLock) -> Result<()> {
+        let gives_way = matches!(self.waiting, Waiting::GivesWay);
+        let timeout = self.session.settings.lock_timeout();
+        let engine = self.session.engine()?;
+        if gives_way {
+            engine.set_lock_timeout(Some(Duration::ZERO));
+        }
+        let locked = all.iter().try_for_each(|lockable| lockable.lock(engine, lock));
+        engine.set_lock_timeout(timeout);
+        if gives_way && matches!(locked, Err(gnomon_engine::Error::LockTimeout)) {
+            self.waiting = Waiting::For(all, lock);
+        }
+        Ok(locked?)
+    }
+
+    /// Runs a DDL statement. While it waits for relations that others use, it does not keep other DDL from running.
+    fn giving_way(&mut self, mut run: impl FnMut(&mut Ddl<'a>) -> Result<Tag>) -> Result<Tag> {
+        self.session.ensure_transaction();
+        if self.session.current.read_only || self.session.has_own_catalog() {
+            return run(self);
+        }
+        self.session.engine_transaction(false, self.session.shared.catalog().csn)?;
+        if self.session.engine()?.options().isolation == Isolation::Serializable {
+            return run(self);
+        }
+        loop {
+            let (noticed, savepoint) = (self.notices.len(), self.session.engine()?.savepoint());
+            self.waiting = Waiting::GivesWay;
+            let ran = run(self);
+            let waiting = std::mem::take(&mut self.waiting);
+            let (Err(_), Waiting::For(all, lock)) = (&ran, waiting) else {
+                self.session.engine()?.release_savepoint(savepoint)?;
+                return ran;
+            };
+            self.notices.truncate(noticed);
+            self.session.give_up_own_catalog();
+            let engine = self.session.engine()?;
+            engine.rollback_to(savepoint)?;
+            engine.release_savepoint(savepoint)?;
+            for lockable in all {
+                match lockable.lock(engine, lock) {
+                    // Dropped while this waited.
+                    Ok(()) | Err(gnomon_engine::Error::NoSuchTree(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+    }
+
+    /// Stores the rows of `old` anew as rows of `new`, which gets trees of its own, and drops the former ones. Each
+    /// row passes through `convert` (none: it stays as it is); then the constraints of `new` are checked.
+    fn rewrite(
+        &mut self,
+        old: &Arc<Table>,
+        mut new: Table,
+        convert: Option<Convert<'_>>,
+    ) -> Result<Arc<Table>> {
+        self.new_trees(&mut new)?;
+        let new = Arc::new(new);
+        let (old, target) = (old.clone(), new.clone());
+        self.session.with_context(&[], move |shared, ctx, _| {
+            let writer = TableWriter::new(shared, ctx.txn, target.clone(), Arc::from([]))?;
+            let mut rows = TableReader::new(old.clone());
+            let mut convert = convert;
+            while let Some((_, mut row)) = rows.next(ctx.txn)? {
+                row.resize(target.columns.len(), Datum::Null);
+                if let Some(convert) = &mut convert {
+                    convert(ctx, &mut row)?;
+                }
+                refuse_null(&target, &row)?;
+                writer
+                    .insert(ctx.txn, ctx.types, &row)
+                    .map_err(|error| not_unique(error, ctx, &target, &row))?;
+            }
+            Ok(())
+        })?;
+        let former = self.session.catalog().table_by_oid(new.oid).cloned();
+        if let Some(former) = former {
+            self.drop_trees(&former)?;
+        }
+        self.change(|catalog| catalog.put_table((*new).clone()))
+    }
+
+    /// Checks the rows of a table against a constraint that is to be added.
+    fn check_rows(
+        &mut self,
+        table: &Arc<Table>,
+        check: impl Fn(&mut ExecContext<'_>, &Row) -> Result<()>,
+    ) -> Result<()> {
+        let table = table.clone();
+        self.session.with_context(&[], move |_, ctx, _| {
+            let mut rows = TableReader::new(table);
+            while let Some((_, row)) = rows.next(ctx.txn)? {
+                check(ctx, &row)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Runs DDL, which works on what the catalog keeps.
+fn with_stack(run: impl FnOnce() -> Result<Tag>) -> Result<Option<Tag>> {
+    on_deepest_stack(run).map(Some)
+}
+
+/// Fails if a row has a NULL where the table has none.
+fn refuse_null(table: &Table, row: &[Datum]) -> Result<()> {
+    for (column, value) in table.columns.iter().zip(row) {
+        if column.not_null && !column.dropped && value.is_null() {
+            return Err(SqlError::new(
+                SqlState::NOT_NULL_VIOLATION,
+                format!("column \"{}\" of relation \"{}\" contains null values", column.name, table.name),
+            )
+            .table(&table.schema, &table.name)
+            .column(&column.name));
+        }
+    }
+    Ok(())
+}
+
+/// A violation met while an index is built, as PostgreSQL words it.
+fn not_unique(error: SqlError, ctx: &ExecContext<'_>, table: &Table, row: &[Datum]) -> SqlError {
+    let index = match error.report().constraint.as_deref() {
+        Some(name) if error.state() == SqlState::UNIQUE_VIOLATION => {
+            table.all_indexes().find(|index| index.name == name)
+        }
+        _ => None,
+    };
+    match index {
+        Some(index) => could_not_build(ctx, table, index, row),
+        None => error,
+    }
+}
+
+fn could_not_build(ctx: &ExecContext<'_>, table: &Table, index: &Index, row: &[Datum]) -> SqlError {
+    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
+        .detail(format!("Key {} is duplicated.", describe_key(ctx.types, table, index, row)))
+        .table(&table.schema, &table.name)
+        .constraint(&index.name)
+}
+
+/// A check that a row breaks when it is added to a table.
+fn violated(table: &Table, check: &BoundCheck) -> SqlError {
+    SqlError::new(
+        SqlState::CHECK_VIOLATION,
+        format!("check constraint \"{}\" of relation \"{}\" is violated by some row", check.name, table.name),
+    )
+    .table(&table.schema, &table.name)
+    .constraint(&check.name)
+}
+
+/// A name for an object that was given none: `table_column_suffix`, with a number if that is taken. The longer of
+/// table and column is shortened first, as PostgreSQL's `makeObjectName` does.
+fn choose_name(table: &str, columns: &str, suffix: &str, taken: impl Fn(&str) -> bool) -> String {
+    (0u32..)
+        .map(|attempt| {
+            let suffix = if attempt == 0 { suffix.to_owned() } else { format!("{suffix}{attempt}") };
+            let separators = 1 + usize::from(!columns.is_empty());
+            let room = NAME_BYTES_MAX.saturating_sub(suffix.len() + separators);
+            let (mut table_bytes, mut column_bytes) = (table.len(), columns.len());
+            while table_bytes + column_bytes > room {
+                if table_bytes > column_bytes {
+                    table_bytes -= 1;
+                } else {
+                    column_bytes -= 1;
+                }
+            }
+            let (table, columns) = (shorten(table, table_bytes), shorten(columns, column_bytes));
+            if columns.is_empty() {
+                format!("{table}_{suffix}")
+            } else {
+                format!("{table}_{columns}_{suffix}")
+            }
+        })
+        .find(|name| !taken(name))
+        .unwrap_or_default()
+}
+
+/// The position of a column, or PostgreSQL's error.
+fn column_of(table: &Table, name: &Ident) -> Result<usize> {
+    let name = fold(name);
+    table.column(&name).ok_or_else(|| missing_column(table, &name))
+}
+
+/// The relation of this name if it exists, else an error or, with IF EXISTS, a notice.
+fn skip_missing(name: &Name, kind: &str, if_exists: bool, notices: &mut Vec<Notice>) -> Result<()> {
+    if !if_exists {
+        return Err(name.missing(kind));
+    }
+    notices.push(Notice::note(
+        SqlState::SUCCESSFUL_COMPLETION,
+        format!("{kind} \"{}\" does not exist, skipping", name.name),
+    ));
+    Ok(())
+}
+
+/// Fails if a relation of this name exists in the schema.
+fn refuse_taken(view: &View, schema: &str, name: &str) -> Result<()> {
+    if view.catalog.has_relation(schema, name) {
+        return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_chosen_as_postgresql_does() {
+        let none = |_: &str| false;
+        assert_eq!(choose_name("t", "a_b", "key", none), "t_a_b_key");
+        assert_eq!(choose_name("t", "", "pkey", none), "t_pkey");
+        assert_eq!(choose_name("t", "a", "seq", |name| name == "t_a_seq"), "t_a_seq1");
+        let long = choose_name(&"t".repeat(60), &"c".repeat(40), "check", none);
+        assert_eq!(long.len(), NAME_BYTES_MAX);
+        assert!(long.ends_with("_check"));
+        assert_eq!(shorten("äöü", 3), "ä");
+    }
+}

@@ -1,0 +1,566 @@
+//! INSERT, with ON CONFLICT.
+
+use std::{collections::HashSet, sync::Arc};
+
+use gnomon_engine::{Isolation, RowLock};
+use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
+
+use super::{
+    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
+    blind::{BlindUpdate, Observing, Outcome},
+    conflict::{AbsentKeys, Existing, find_existing},
+    default_of, is_default,
+    update::{apply, explain_lock, indent},
+    write::columns_key,
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::{Constraint, Index, Oid, Table},
+    context::View,
+    database::Shared,
+    query::{Binder, ExecContext, Execution, Expr, Scope, Spool, plan::Plan},
+    session::parse::{Overriding, fold},
+    types::{ColumnType, Datum, Row, limit::row_bytes, rows},
+};
+
+/// Bytes of memory that a key in a set takes beside its own.
+const AFFECTED_BYTES: usize = 48;
+
+/// The source of a value of the new row.
+#[derive(Clone, Debug)]
+enum Fill {
+    /// A column of the source, of the column's type.
+    Source(usize),
+    /// An expression over the source's row.
+    Expr(Expr),
+    Null,
+}
+
+/// An INSERT, bound.
+#[derive(Clone)]
+pub(crate) struct InsertPlan {
+    table: Arc<Table>,
+    /// None for DEFAULT VALUES.
+    source: Option<Plan>,
+    /// True if the source reads the table that is inserted into.
+    reads_target: bool,
+    /// The types of the source's columns.
+    source_types: Vec<ColumnType>,
+    fills: Vec<Fill>,
+    checks: Arc<[BoundCheck]>,
+    conflict: Option<Conflict>,
+    pub(crate) returning: Option<Returning>,
+}
+
+/// ON CONFLICT.
+#[derive(Clone)]
+struct Conflict {
+    /// The indexes whose conflicts are handled, by identifier.
+    arbiters: Vec<Oid>,
+    /// None for DO NOTHING.
+    update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE: expressions over the existing row followed by the proposed one.
+#[derive(Clone)]
+struct ConflictUpdate {
+    assignments: Vec<(usize, Expr)>,
+    condition: Option<Expr>,
+    /// The blind update of the existing row, or the reason why the row must be seen.
+    blind: Result<Arc<BlindUpdate>, Observing>,
+}
+
+/// Refuses the clauses that only other systems have.
+fn refuse_clauses(insert: &ast::Insert) -> Result<()> {
+    let ast::Insert {
+        insert_token: _,
+        optimizer_hints: _,
+        or: _,
+        ignore: _,
+        into,
+        table: _,
+        table_alias: _,
+        columns: _,
+        overwrite: _,
+        source: _,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword,
+        on: _,
+        returning: _,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    let foreign = !into
+        || !assignments.is_empty()
+        || partitioned.is_some()
+        || !after_columns.is_empty()
+        || *has_table_keyword
+        || output.is_some()
+        || *replace_into
+        || priority.is_some()
+        || insert_alias.is_some()
+        || settings.is_some()
+        || format_clause.is_some()
+        || multi_table_insert_type.is_some()
+        || !multi_table_into_clauses.is_empty()
+        || !multi_table_when_clauses.is_empty()
+        || multi_table_else_clause.is_some();
+    if foreign {
+        Err(SqlError::unsupported("a clause of INSERT that PostgreSQL does not have"))
+    } else {
+        Ok(())
+    }
+}
+
+impl InsertPlan {
+    /// Binds an INSERT; `view` is the binder's catalog.
+    pub(crate) fn bind(
+        binder: &mut Binder<'_>,
+        insert: &ast::Insert,
+        overriding: Option<Overriding>,
+        with: Option<&ast::With>,
+        view: &View,
+    ) -> Result<InsertPlan> {
+        refuse_clauses(insert)?;
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(SqlError::unsupported("INSERT into a function or query"));
+        };
+        if insert.or.is_some() || insert.ignore || insert.overwrite {
+            return Err(SqlError::unsupported("INSERT OR ...").hint("Use INSERT ... ON CONFLICT."));
+        }
+        let table = binder.target_table(name)?;
+        let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+        let (positions, explicit) = target_columns(&table, &insert.columns)?;
+        let mut fills = Vec::with_capacity(table.columns.len());
+        for column in &table.columns {
+            fills.push(match default_of(column)? {
+                Some(default) if !column.dropped => {
+                    Fill::Expr(binder.assign(&default, &Scope::empty(), &column.name, column.ty)?)
+                }
+                _ => Fill::Null,
+            });
+        }
+        let mut source = None;
+        let mut reads_target = false;
+        let mut source_types = Vec::new();
+        if let Some(query) = &insert.source {
+            let query = prepare_source(query, with, &table, &positions, overriding)?;
+            let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
+            let targets: Vec<(&str, ColumnType)> = positions.iter().map(target).collect();
+            let mark = view.mark();
+            let (plan, columns) = binder.query_for(&query.query, &targets)?;
+            reads_target = view.looked_up_since(mark, table.oid);
+            source_types.extend(columns.iter().map(|column| column.ty));
+            check_width(columns.len(), positions.len(), explicit)?;
+            for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
+                let target = &table.columns[position];
+                let user = overriding == Some(Overriding::User) && target.identity.is_some();
+                if user || query.defaults.contains(&i) {
+                    continue;
+                }
+                if target.identity.is_some_and(|identity| identity.always) && overriding.is_none() {
+                    return Err(not_default(&target.name));
+                }
+                let expr = Expr::column(i, column.name.as_str(), column.ty);
+                let expr = binder.assigned(expr, &target.name, target.ty)?;
+                fills[position] = match expr.as_column() {
+                    Some(i) => Fill::Source(i),
+                    None => Fill::Expr(expr),
+                };
+            }
+            source = Some(plan);
+        }
+        let checks = bind_checks(binder, &table)?;
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(conflict)) => {
+                let returns = insert.returning.is_some();
+                Some(bind_conflict(binder, &table, alias.as_deref(), conflict, &checks, returns)?)
+            }
+            Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
+        };
+        let scope = Scope::of_table(&table, alias.as_deref());
+        let returning = Returning::bind(binder, insert.returning.as_ref(), &scope)?;
+        Ok(InsertPlan { table, source, reads_target, source_types, fills, checks, conflict, returning })
+    }
+
+    /// The table that is inserted into.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Returns the lines that EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
+        let mut lines = vec![format!("Insert on {}", self.table.name)];
+        if let Some(source) = &self.source {
+            lines.extend(indent(crate::query::plan::explain(source)));
+        }
+        if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
+            lines.push(explain_lock(&update.blind, semantic_locks));
+        }
+        lines
+    }
+
+    /// Inserts the rows; returns how many rows were inserted or updated.
+    pub(crate) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
+        let mut run = Run { plan: self, writer, affected: HashSet::new(), count: 0 };
+        let Some(source) = &self.source else {
+            run.row(ctx, Vec::new(), output)?;
+            return Ok(run.count);
+        };
+        let mut source_rows = Execution::new(source);
+        if self.reads_target {
+            let types = &self.source_types;
+            let is_stored = types.iter().all(|column| rows::can_store(column.ty));
+            let (mut all, mut kept) = (Spool::default(), Vec::new());
+            while let Some(row) = source_rows.next(ctx)? {
+                if is_stored {
+                    all.push(ctx.txn, rows::encode(&row, types)?)?;
+                } else {
+                    ctx.reserve(row_bytes(&row))?;
+                    kept.push(row);
+                }
+            }
+            let mut all = all.read(ctx.txn)?;
+            while let Some(bytes) = all.next(ctx.txn)? {
+                run.row(ctx, rows::decode(&bytes, types)?, output)?;
+            }
+            for row in kept {
+                run.row(ctx, row, output)?;
+            }
+        } else {
+            while let Some(row) = source_rows.next(ctx)? {
+                run.row(ctx, row, output)?;
+            }
+        }
+        Ok(run.count)
+    }
+}
+
+/// An INSERT under way.
+struct Run<'a> {
+    plan: &'a InsertPlan,
+    writer: TableWriter,
+    /// Keys of rows that this statement inserted or updated, which ON CONFLICT may not update again.
+    affected: HashSet<Vec<u8>>,
+    count: u64,
+}
+
+impl Run<'_> {
+    fn row(&mut self, ctx: &mut ExecContext<'_>, mut source: Row, output: &mut dyn Output) -> Result<()> {
+        let mut row = Vec::with_capacity(self.plan.fills.len());
+        for fill in &self.plan.fills {
+            row.push(match fill {
+                Fill::Expr(expr) => expr.eval(&source, ctx)?,
+                Fill::Null | Fill::Source(_) => Datum::Null,
+            });
+        }
+        for (value, fill) in row.iter_mut().zip(&self.plan.fills) {
+            if let Fill::Source(i) = fill
+                && let Some(given) = source.get_mut(*i)
+            {
+                *value = std::mem::replace(given, Datum::Null);
+            }
+        }
+        self.writer.check(ctx, &row)?;
+        let stored = match &self.plan.conflict {
+            None => {
+                self.writer.insert(ctx.txn, ctx.types, &row)?;
+                Some(row)
+            }
+            Some(conflict) => self.insert_or(ctx, conflict, row)?,
+        };
+        if let Some(row) = stored {
+            self.count += 1;
+            ctx.row_done();
+            if let Some(returning) = &self.plan.returning {
+                let row = returning.row(ctx, &row)?;
+                output.row(row, ctx)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated.
+    fn insert_or(&mut self, ctx: &mut ExecContext<'_>, conflict: &Conflict, row: Row) -> Result<Option<Row>> {
+        let table = self.plan.table.clone();
+        if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
+            && let (Ok(blind), true) = (&update.blind, ctx.semantic_locks)
+            // Serializable would keep a missing row missing also for other transactions that want to insert it.
+            && ctx.txn.options().isolation != Isolation::Serializable
+        {
+            let key = table.place_of(&row)?.locate(columns_key(primary, &row));
+            let mut both = vec![Datum::Null; table.columns.len()];
+            both.extend(row.iter().cloned());
+            let outcome = match self.affected.contains(&key) {
+                true => Outcome::ToBeSeen,
+                false => blind.run(ctx, &table, &key, &both)?,
+            };
+            match outcome {
+                Outcome::Updated => {
+                    ctx.reserve(key.len() + AFFECTED_BYTES)?;
+                    self.affected.insert(key);
+                    return Ok(Some(row));
+                }
+                // A row whose condition is not met is locked all the same.
+                Outcome::Absent | Outcome::NotMet | Outcome::ToBeSeen => {}
+            }
+        }
+        loop {
+            let mut absent = AbsentKeys::default();
+            let is_updated = conflict.update.is_some();
+            let Some(existing) =
+                find_existing(ctx, &table, &conflict.arbiters, is_updated, &row, &mut absent)?
+            else {
+                break;
+            };
+            let updated = match &conflict.update {
+                Some(update) => self.update(ctx, update, &existing, &row)?,
+                None => Some(None),
+            };
+            match updated {
+                Some(Some(row)) => return Ok(Some(row)),
+                Some(None) => {
+                    absent.give_back(ctx);
+                    return Ok(None);
+                }
+                // It has gone meanwhile.
+                None => absent.give_back(ctx),
+            }
+        }
+        let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
+        if conflict.update.is_some() {
+            ctx.reserve(key.len() + AFFECTED_BYTES)?;
+            self.affected.insert(key);
+        }
+        Ok(Some(row))
+    }
+
+    /// Updates a row that exists; none if it does not any more. Some none is a row that does not meet the condition: it
+    /// stays locked, as in PostgreSQL.
+    fn update(
+        &mut self,
+        ctx: &mut ExecContext<'_>,
+        update: &ConflictUpdate,
+        existing: &Existing<'_>,
+        proposed: &[Datum],
+    ) -> Result<Option<Option<Row>>> {
+        let key = &existing.key;
+        if self.affected.contains(key) {
+            return Err(SqlError::new(
+                SqlState::CARDINALITY_VIOLATION,
+                "ON CONFLICT DO UPDATE command cannot affect row a second time",
+            )
+            .hint(
+                "Ensure that no rows proposed for insertion within the same command have duplicate constrained values.",
+            ));
+        }
+        let table = &self.plan.table;
+        let (place, stored) = table.split(key)?;
+        let tree = table.tree_at(place)?;
+        let (bytes, lock) = ctx.txn.lock_key(tree, stored, RowLock::NoKeyUpdate)?;
+        let old = bytes.map(|bytes| self.writer.decode(&bytes)).transpose()?;
+        let Some(old) = old.filter(|old| existing.is_of(old)) else {
+            ctx.txn.give_back(tree, stored, lock);
+            return Ok(None);
+        };
+        let mut both = old.clone();
+        both.extend(proposed.iter().cloned());
+        if let Some(condition) = &update.condition
+            && !condition.is_true(&both, ctx)?
+        {
+            return Ok(Some(None));
+        }
+        let mut new = old.clone();
+        for (position, expr) in &update.assignments {
+            new[*position] = expr.eval(&both, ctx)?;
+        }
+        self.writer.check(ctx, &new)?;
+        let mut pending = Vec::new();
+        let new_key = apply(&self.writer, ctx, key, &old, &new, &mut pending)?;
+        for entry in pending {
+            entry.insert(&self.writer, ctx)?;
+        }
+        self.affected.insert(new_key);
+        Ok(Some(Some(new)))
+    }
+}
+
+/// The columns that values are given for, and whether they were listed.
+fn target_columns(table: &Table, listed: &[ast::ObjectName]) -> Result<(Vec<usize>, bool)> {
+    if listed.is_empty() {
+        return Ok((table.live_columns().map(|(i, _)| i).collect(), false));
+    }
+    let mut positions = Vec::with_capacity(listed.len());
+    for name in listed {
+        let position = super::target_column(table, name)?;
+        if positions.contains(&position) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" specified more than once", table.columns[position].name),
+            ));
+        }
+        positions.push(position);
+    }
+    Ok((positions, true))
+}
+
+fn check_width(given: usize, expected: usize, explicit: bool) -> Result<()> {
+    if given > expected {
+        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
+    } else if given < expected && explicit {
+        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+    } else {
+        Ok(())
+    }
+}
+
+fn not_default(column: &str) -> SqlError {
+    SqlError::new(SqlState("428C9"), format!("cannot insert a non-DEFAULT value into column \"{column}\""))
+        .detail(format!("Column \"{column}\" is an identity column defined as GENERATED ALWAYS."))
+        .hint("Use OVERRIDING SYSTEM VALUE to override.")
+}
+
+/// The source of an INSERT, with DEFAULT replaced by what it stands for.
+struct Source {
+    query: ast::Query,
+    /// Columns whose values are all DEFAULT.
+    defaults: Vec<usize>,
+}
+
+fn prepare_source(
+    query: &ast::Query,
+    with: Option<&ast::With>,
+    table: &Table,
+    positions: &[usize],
+    overriding: Option<Overriding>,
+) -> Result<Source> {
+    let mut query = query.clone();
+    if query.with.is_none() {
+        query.with = with.cloned();
+    }
+    let mut defaults = Vec::new();
+    if let SetExpr::Values(values) = query.body.as_mut() {
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        defaults = (0..width)
+            .filter(|&i| values.rows.iter().all(|row| row.content.get(i).is_some_and(is_default)))
+            .collect();
+        let null = || ast::Expr::Value(ast::Value::Null.with_empty_span());
+        for row in &mut values.rows {
+            for (i, value) in row.content.iter_mut().enumerate() {
+                let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else { break };
+                if !is_default(value) {
+                    if overriding.is_none() && column.identity.is_some_and(|identity| identity.always) {
+                        return Err(not_default(&column.name));
+                    }
+                    continue;
+                }
+                // A column of nothing else is filled as one that is not listed.
+                *value = match defaults.contains(&i) {
+                    true => null(),
+                    false => default_of(column)?.unwrap_or_else(null),
+                };
+            }
+        }
+    }
+    Ok(Source { query, defaults })
+}
+
+fn bind_conflict(
+    binder: &mut Binder<'_>,
+    table: &Arc<Table>,
+    alias: Option<&str>,
+    conflict: &ast::OnConflict,
+    checks: &[BoundCheck],
+    returns: bool,
+) -> Result<Conflict> {
+    let unique = || table.all_indexes().filter(|index| index.unique);
+    let arbiters: Vec<Oid> = match &conflict.conflict_target {
+        None => unique().map(|index| index.oid).collect(),
+        Some(ConflictTarget::Columns(columns)) => {
+            let mut wanted = Vec::new();
+            for column in columns {
+                let name = fold(column);
+                wanted.push(table.column(&name).ok_or_else(|| {
+                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
+                })?);
+            }
+            wanted.sort_unstable();
+            wanted.dedup();
+            let same = |index: &&Index| {
+                let mut columns = index.columns.clone();
+                columns.sort_unstable();
+                columns == wanted
+            };
+            let found: Vec<Oid> = unique().filter(same).map(|index| index.oid).collect();
+            if found.is_empty() {
+                return Err(SqlError::new(
+                    SqlState::INVALID_COLUMN_REFERENCE,
+                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+                ));
+            }
+            found
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let name = name.0.last().and_then(ast::ObjectNamePart::as_ident).map(fold).unwrap_or_default();
+            match table.constraint(&name).and_then(Constraint::index) {
+                Some(index) => vec![index.oid],
+                None => {
+                    return Err(SqlError::new(
+                        SqlState::UNDEFINED_OBJECT,
+                        format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
+                    ));
+                }
+            }
+        }
+    };
+    let update = match &conflict.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(update) => {
+            if conflict.conflict_target.is_none() {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                )
+                .hint("For example, ON CONFLICT (column_name)."));
+            }
+            let scope = conflict_scope(table, alias);
+            let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
+            let condition =
+                update.selection.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
+            let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
+            let mut conditions = Vec::new();
+            condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
+            let blind = match (by_key, returns) {
+                (false, _) => Err(Observing("conflicts are not in the primary key alone".into())),
+                (true, true) => Err(Observing("RETURNING sees the row".into())),
+                (true, false) => BlindUpdate::plan(table, &assignments, conditions, checks).map(Arc::new),
+            };
+            Some(ConflictUpdate { assignments, condition, blind })
+        }
+    };
+    Ok(Conflict { arbiters, update })
+}
+
+/// The existing row by the table's name, then the proposed one as `excluded`, which must be named.
+fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
+    let mut scope = Scope::of_table(table, alias);
+    scope.relations.push(crate::query::ScopeRelation::of_table(table, Some("excluded"), table.columns.len()));
+    scope
+}

@@ -1,0 +1,361 @@
+//! UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use gnomon_engine::RowLock;
+use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFromKind};
+
+use super::{
+    BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
+    blind::{BlindUpdate, Observing, Outcome},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Table,
+    context::View,
+    database::Shared,
+    query::{Binder, ExecContext, Expr, Spool, Target, TargetScan},
+    session::parse::fold,
+    types::{Row, limit::row_bytes},
+};
+
+/// An UPDATE, bound.
+#[derive(Clone)]
+pub(crate) struct UpdatePlan {
+    table: Arc<Table>,
+    targets: Arc<TargetScan>,
+    assignments: Vec<(usize, Expr)>,
+    /// True if an assignment reads the table, so that all are computed before the first is made.
+    reads_target: bool,
+    checks: Arc<[BoundCheck]>,
+    blind: Result<Arc<BlindUpdate>, Observing>,
+    pub(crate) returning: Option<Returning>,
+}
+
+/// A DELETE, bound.
+#[derive(Clone)]
+pub(crate) struct DeletePlan {
+    table: Arc<Table>,
+    targets: Arc<TargetScan>,
+    reads_target: bool,
+    pub(crate) returning: Option<Returning>,
+}
+
+/// A row or entries that take their places once all rows have left theirs.
+pub(super) struct Pending {
+    key: Vec<u8>,
+    row: Row,
+    /// The indexes that get an entry; none if the row itself is inserted with all of them.
+    indexes: Option<Vec<usize>>,
+}
+
+impl Pending {
+    /// Its bytes: how many indexes (65535 for none), these, the key's length, the key, the stored row. Little-endian.
+    fn encode(&self, writer: &TableWriter) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let count = self.indexes.as_ref().map_or(u16::MAX, |indexes| indexes.len() as u16);
+        bytes.extend(count.to_le_bytes());
+        for index in self.indexes.iter().flatten() {
+            bytes.extend((*index as u16).to_le_bytes());
+        }
+        bytes.extend((self.key.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(&self.key);
+        bytes.extend(writer.encode(&self.row)?);
+        Ok(bytes)
+    }
+
+    fn decode(bytes: &[u8], writer: &TableWriter) -> Result<Pending> {
+        let damaged = || SqlError::new(SqlState::DATA_CORRUPTED, "what a statement kept is damaged");
+        let mut rest = bytes;
+        let mut number = || {
+            let (number, after) = rest.split_first_chunk().ok_or_else(damaged)?;
+            rest = after;
+            Ok::<_, SqlError>(u16::from_le_bytes(*number))
+        };
+        let indexes = match number()? {
+            u16::MAX => None,
+            count => Some((0..count).map(|_| Ok(usize::from(number()?))).collect::<Result<_>>()?),
+        };
+        let (key, row) = {
+            let length = usize::from(number()?);
+            rest.split_at_checked(length).ok_or_else(damaged)?
+        };
+        Ok(Pending { key: key.to_vec(), row: writer.decode(row)?, indexes })
+    }
+
+    pub(super) fn insert(self, writer: &TableWriter, ctx: &mut ExecContext<'_>) -> Result<()> {
+        match self.indexes {
+            None => writer.insert_at(ctx.txn, ctx.types, &self.key, &self.row),
+            Some(indexes) => {
+                for i in indexes {
+                    let index = &writer.table.indexes[i];
+                    writer.insert_entry(ctx.txn, ctx.types, index, &self.row, &self.key)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes the new version of a row, except for what must wait. Returns its key.
+pub(super) fn apply(
+    writer: &TableWriter,
+    ctx: &mut ExecContext<'_>,
+    key: &[u8],
+    old: &[crate::types::Datum],
+    new: &[crate::types::Datum],
+    pending: &mut Vec<Pending>,
+) -> Result<Vec<u8>> {
+    let new_key = writer.key_after_update(key, new)?;
+    if new_key == key {
+        let changed = writer.replace(ctx.txn, key, old, new)?;
+        if !changed.is_empty() {
+            pending.push(Pending { key: new_key.clone(), row: new.to_vec(), indexes: Some(changed) });
+        }
+    } else {
+        writer.delete(ctx.txn, key, old)?;
+        pending.push(Pending { key: new_key.clone(), row: new.to_vec(), indexes: None });
+    }
+    Ok(new_key)
+}
+
+/// The target of an UPDATE or DELETE and its alias.
+fn target(binder: &Binder<'_>, table: &TableWithJoins, what: &str) -> Result<(Arc<Table>, Option<String>)> {
+    match &table.relation {
+        TableFactor::Table {
+            name, alias, args: None, with_hints, version, partitions, index_hints, ..
+        } if table.joins.is_empty()
+            && with_hints.is_empty()
+            && version.is_none()
+            && partitions.is_empty()
+            && index_hints.is_empty() =>
+        {
+            let alias = alias.as_ref().map(|alias| fold(&alias.name));
+            Ok((binder.target_table(name)?, alias))
+        }
+        _ => Err(SqlError::unsupported(format!("{what} of more than one table"))),
+    }
+}
+
+impl UpdatePlan {
+    /// Binds an UPDATE; `view` is the binder's catalog.
+    pub(crate) fn bind(binder: &mut Binder<'_>, update: &ast::Update, view: &View) -> Result<UpdatePlan> {
+        if update.or.is_some() {
+            return Err(SqlError::unsupported("UPDATE OR ..."));
+        }
+        if !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some() {
+            return Err(SqlError::unsupported("ORDER BY, LIMIT or OUTPUT in UPDATE"));
+        }
+        let (table, alias) = target(binder, &update.table, "UPDATE")?;
+        let from: &[TableWithJoins] = match &update.from {
+            None => &[],
+            Some(UpdateTableFromKind::AfterSet(from)) => from,
+            Some(UpdateTableFromKind::BeforeSet(_)) => {
+                return Err(SqlError::unsupported("FROM in front of SET"));
+            }
+        };
+        let (targets, scope) = binder.targets(
+            &table,
+            alias.as_deref(),
+            from,
+            update.selection.as_ref(),
+            RowLock::NoKeyUpdate,
+        )?;
+        let mark = view.mark();
+        let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;
+        let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
+        let reads_target = view.looked_up_since(mark, table.oid);
+        let checks = bind_checks(binder, &table)?;
+        let blind = match (targets.beside_key(), &returning) {
+            (None, _) => Err(Observing("rows are not found by their primary key alone".into())),
+            (Some(_), Some(_)) => Err(Observing("RETURNING sees the row".into())),
+            (Some(conditions), None) => {
+                BlindUpdate::plan(&table, &assignments, conditions, &checks).map(Arc::new)
+            }
+        };
+        let targets = Arc::new(targets);
+        Ok(UpdatePlan { table, targets, assignments, reads_target, checks, blind, returning })
+    }
+
+    /// The table that is updated.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Returns the lines that EXPLAIN prints; with how its row is locked, if there is a choice.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
+        let mut lines = explain("Update", &self.table, &self.targets);
+        lines.push(explain_lock(&self.blind, semantic_locks));
+        lines
+    }
+
+    /// Updates the rows; returns how many.
+    pub(crate) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        if let (Ok(blind), true) = (&self.blind, ctx.semantic_locks) {
+            let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
+            match blind.run(ctx, &self.table, &key, &[])? {
+                Outcome::Updated => {
+                    ctx.row_done();
+                    return Ok(1);
+                }
+                Outcome::Absent | Outcome::NotMet => return Ok(0),
+                Outcome::ToBeSeen => {}
+            }
+        }
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
+        let mut targets = self.targets.open();
+        let mut computed = Vec::new();
+        let mut pending = Spool::default();
+        let mut count = 0;
+        let width = self.table.columns.len();
+        let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Row, Option<Row>)>| {
+            for (target, new, returned) in computed.drain(..) {
+                let mut entries = Vec::new();
+                apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut entries)?;
+                for entry in entries {
+                    pending.push(ctx.txn, entry.encode(&writer)?)?;
+                }
+                ctx.row_done();
+                if let Some(row) = returned {
+                    output.row(row, ctx)?;
+                }
+            }
+            Ok::<_, SqlError>(())
+        };
+        while let Some(target) = targets.next(ctx)? {
+            let mut new = target.row[..width].to_vec();
+            for (position, expr) in &self.assignments {
+                new[*position] = expr.eval(&target.row, ctx)?;
+            }
+            writer.check(ctx, &new)?;
+            let returned = match &self.returning {
+                None => None,
+                Some(returning) => {
+                    let mut row = new.clone();
+                    row.extend_from_slice(&target.row[width..]);
+                    Some(returning.row(ctx, &row)?)
+                }
+            };
+            count += 1;
+            // An update that reads the table itself must not see its own writes: all rows are computed first.
+            if self.reads_target {
+                let returned = returned.as_ref().map_or(0, |row| row_bytes(row));
+                ctx.reserve(target.key.len() + row_bytes(&target.row) + row_bytes(&new) + returned)?;
+            }
+            computed.push((target, new, returned));
+            if !self.reads_target {
+                write(ctx, &mut computed)?;
+            }
+        }
+        write(ctx, &mut computed)?;
+        let mut pending = pending.read(ctx.txn)?;
+        while let Some(entry) = pending.next(ctx.txn)? {
+            Pending::decode(&entry, &writer)?.insert(&writer, ctx)?;
+        }
+        Ok(count)
+    }
+}
+
+impl DeletePlan {
+    /// Binds a DELETE; `view` is the binder's catalog.
+    pub(crate) fn bind(binder: &mut Binder<'_>, delete: &ast::Delete, view: &View) -> Result<DeletePlan> {
+        if !delete.order_by.is_empty()
+            || delete.limit.is_some()
+            || !delete.tables.is_empty()
+            || delete.output.is_some()
+        {
+            return Err(SqlError::unsupported("this form of DELETE"));
+        }
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [from] = &from[..] else {
+            return Err(SqlError::unsupported("DELETE of more than one table"));
+        };
+        let (table, alias) = target(binder, from, "DELETE")?;
+        let using = delete.using.as_deref().unwrap_or(&[]);
+        let (targets, scope) =
+            binder.targets(&table, alias.as_deref(), using, delete.selection.as_ref(), RowLock::Exclusive)?;
+        let mark = view.mark();
+        let returning = Returning::bind(binder, delete.returning.as_ref(), &scope)?;
+        let reads_target = view.looked_up_since(mark, table.oid);
+        Ok(DeletePlan { table, targets: Arc::new(targets), reads_target, returning })
+    }
+
+    /// The table that is deleted from.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Returns the lines that EXPLAIN prints.
+    pub(crate) fn explain(&self) -> Vec<String> {
+        explain("Delete", &self.table, &self.targets)
+    }
+
+    /// Deletes the rows; returns how many.
+    pub(crate) fn run(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<u64> {
+        let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), Arc::from([]))?;
+        let width = self.table.columns.len();
+        let mut targets = self.targets.open();
+        let mut computed = Vec::new();
+        let mut count = 0;
+        let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Option<Row>)>| {
+            for (target, returned) in computed.drain(..) {
+                writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+                ctx.row_done();
+                if let Some(row) = returned {
+                    output.row(row, ctx)?;
+                }
+            }
+            Ok::<_, SqlError>(())
+        };
+        while let Some(target) = targets.next(ctx)? {
+            let returned = match &self.returning {
+                None => None,
+                Some(returning) => Some(returning.row(ctx, &target.row)?),
+            };
+            count += 1;
+            if self.reads_target {
+                let returned = returned.as_ref().map_or(0, |row| row_bytes(row));
+                ctx.reserve(target.key.len() + row_bytes(&target.row) + returned)?;
+            }
+            computed.push((target, returned));
+            if !self.reads_target {
+                write(ctx, &mut computed)?;
+            }
+        }
+        write(ctx, &mut computed)?;
+        Ok(count)
+    }
+}
+
+fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
+    let mut lines = vec![format!("{what} on {}", table.name)];
+    lines.extend(indent(targets.explain()));
+    lines
+}
+
+/// Returns how rows are locked, and why, for EXPLAIN.
+pub(super) fn explain_lock(blind: &Result<Arc<BlindUpdate>, Observing>, semantic_locks: bool) -> String {
+    match blind {
+        _ if !semantic_locks => "  Row Lock: exclusive (gnomon.semantic_locks is off)".into(),
+        Ok(blind) => format!("  Row Lock: update ({blind})"),
+        Err(seen) => format!("  Row Lock: exclusive ({seen})"),
+    }
+}
+
+/// The lines of a plan beneath another node.
+pub(super) fn indent(lines: Vec<String>) -> impl Iterator<Item = String> {
+    lines
+        .into_iter()
+        .enumerate()
+        .map(|(i, line)| if i == 0 { format!("  ->  {line}") } else { format!("        {line}") })
+}

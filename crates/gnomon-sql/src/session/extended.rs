@@ -1,0 +1,346 @@
+//! The extended protocol: Parse, Bind, Describe, Execute, Close and Sync.
+//!
+//! Statements share an implicit transaction that goes on to [`Session::sync`].
+
+use std::{borrow::Cow, sync::Arc};
+
+use super::{
+    Format, PortalState, Session, StatementDescription,
+    again::FirstPortal,
+    parse::{self, on_fit_stack},
+    portal::{Body, Bound, Portal},
+};
+use crate::{
+    Result, SqlError, SqlState,
+    context::State,
+    query::ResultColumn,
+    sink::Sink,
+    types::{ColumnType, Context, Datum, Type, binary, text},
+};
+
+impl Session {
+    /// Prepares a statement (Parse). `name` empty is the unnamed one, which is replaced. `parameters` are the types
+    /// that the client declared; those it left open, and those beyond them, are inferred.
+    pub fn prepare(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
+        let result = self.prepare_text(name, sql, parameters);
+        self.check_extended(result)
+    }
+
+    pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
+        let _alarm = self.context.start_statement()?;
+        let (mut statements, memory) = self.parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
+        // The part of it that stays is counted by itself.
+        drop(memory);
+        let parsed = statements.pop().map(|one| one.into_parsed(sql)).transpose()?;
+        let added = self.opened.statements.add(&mut self.context, name, parsed, declared, Some(sql));
+        added.map_err(|error| parse::locate(error, sql))
+    }
+
+    /// Describes a prepared statement (Describe).
+    pub fn describe_statement(&mut self, name: &str) -> Result<StatementDescription> {
+        let Session { context, opened, .. } = self;
+        let result = opened.statements.get(name).and_then(|statement| opened.describe(context, &statement));
+        self.check_extended(result)
+    }
+
+    /// Binds a portal to a prepared statement and its parameters (Bind); each is NULL or bytes in a format. `portal`
+    /// empty is the unnamed one, which is replaced.
+    pub fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        parameters: Vec<Option<(Format, Vec<u8>)>>,
+    ) -> Result<()> {
+        let numbered: Vec<_> = (1..).zip(parameters).collect();
+        let result = self.bind_portal(portal, statement, &numbered, |context, (number, value), ty| {
+            decode(context, *number, value.as_ref(), ty)
+        });
+        self.check_extended(result)
+    }
+
+    /// Binds parameters of any form; `decode` makes of each a value of its type.
+    pub(super) fn bind_portal<P>(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        parameters: &[P],
+        decode: impl Fn(&Context<'_>, &P, Type) -> Result<Datum>,
+    ) -> Result<()> {
+        let _alarm = self.context.start_statement()?;
+        let prepared = self.opened.statements.get(statement)?;
+        if let Some(command) = prepared.command() {
+            self.context.refuse_if_failed(command)?;
+        }
+        if !portal.is_empty() {
+            self.opened.portals.refuse_taken(portal)?;
+        }
+        self.context.ensure_transaction();
+        let body = if prepared.parsed.is_none() {
+            Body::Empty
+        } else if prepared.is_planned() {
+            let plan = prepared.plan(&mut self.context)?;
+            Body::Plan { statement: Some(prepared.clone()), plan, running: None }
+        } else {
+            if prepared.planned_command().is_some() {
+                prepared.plan(&mut self.context)?;
+            }
+            Body::Command(prepared.clone())
+        };
+        let types: Cow<'_, [Type]> = match &body {
+            Body::Plan { plan, .. } => Cow::Borrowed(&plan.params),
+            _ => Cow::Owned(prepared.parameter_types()),
+        };
+        if parameters.len() != types.len() {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                    parameters.len(),
+                    prepared.name,
+                    types.len()
+                ),
+            ));
+        }
+        let params = if parameters.is_empty() {
+            Vec::new()
+        } else {
+            self.context.with_types(|context, _| {
+                parameters.iter().zip(types.iter()).map(|(value, ty)| decode(context, value, *ty)).collect()
+            })?
+        };
+        self.context.interrupt.check()?;
+        let portals = &self.opened.portals;
+        let opened = portals.make(&self.context, portal, body, params, prepared.text.clone())?;
+        portals.insert(portal, opened);
+        Ok(())
+    }
+
+    /// Opens a portal anew, as it was bound.
+    pub(super) fn rebind(&mut self, name: &str, bound: &Bound) -> Result<()> {
+        let _alarm = self.context.start_statement()?;
+        self.context.ensure_transaction();
+        let plan = bound.statement.plan(&mut self.context)?;
+        let body = Body::Plan { statement: Some(bound.statement.clone()), plan, running: None };
+        let (portals, text) = (&self.opened.portals, bound.statement.text.clone());
+        let mut opened = portals.make(&self.context, name, body, bound.params.clone(), text)?;
+        opened.formats = bound.formats.clone();
+        portals.insert(name, opened);
+        Ok(())
+    }
+
+    /// The columns of a portal's result; none if it returns no rows.
+    pub fn describe_portal(&mut self, name: &str) -> Result<Option<Vec<ResultColumn>>> {
+        let result = self.opened.portal_columns(&mut self.context, name);
+        self.check_extended(result)
+    }
+
+    /// The columns of the rows that running a portal of a query or of DML returns, for its sink: texts depend on their
+    /// types. Other commands tell the sink themselves.
+    pub fn columns_of_rows(&self, portal: &str) -> Option<Arc<[ResultColumn]>> {
+        self.opened.portals.columns(portal)
+    }
+
+    /// Sets the formats in which the client wants the columns of a portal's rows, as Bind gave them: none (all text),
+    /// one (for all) or one for each column.
+    ///
+    /// # Errors
+    /// 08P01 for another number of them, 53200.
+    pub fn set_result_formats(&mut self, portal: &str, formats: Vec<Format>) -> Result<()> {
+        if formats.is_empty() {
+            return Ok(());
+        }
+        let set = self.give_formats(portal, formats);
+        self.check_extended(set)
+    }
+
+    fn give_formats(&mut self, name: &str, formats: Vec<Format>) -> Result<()> {
+        if formats.len() > 1
+            && let Some(columns) = self.opened.portal_columns(&mut self.context, name)?
+            && columns.len() != formats.len()
+        {
+            let (formats, columns) = (formats.len(), columns.len());
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!("bind message has {formats} result formats but query has {columns} columns"),
+            ));
+        }
+        let given = self.opened.portals.with(name, |portal| {
+            portal.memory.grow(size_of_val(&formats[..]))?;
+            portal.formats = formats.into();
+            Ok(())
+        });
+        given.unwrap_or(Ok(()))
+    }
+
+    /// The formats in which the client wants the columns of a portal's rows: empty if all are text.
+    pub fn result_formats(&self, portal: &str) -> Arc<[Format]> {
+        self.opened.portals.with(portal, |portal| portal.formats.clone()).unwrap_or_default()
+    }
+
+    /// Runs a portal (Execute) until it is complete or has returned `max_rows` rows (0 for all). The sink is not
+    /// told the columns, see [`Session::columns_of_rows`].
+    pub fn execute_portal(
+        &mut self,
+        name: &str,
+        max_rows: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
+        let first = self.first_run(sink).and_then(|runs| {
+            self.opened.portals.fresh(name).map(|portal| FirstPortal::new(name, portal, max_rows, runs))
+        });
+        let mut result = self.run_portal(name, max_rows, sink);
+        if let Some(mut first) = first {
+            if let Err(error) = result {
+                result = self.run_first_again(&mut first, error, sink);
+                self.context.spent = None;
+            }
+            if result.is_ok() {
+                self.keep_first(first, sink);
+            }
+        }
+        let result = self.check_extended(result);
+        self.note_rest();
+        result
+    }
+
+    pub(super) fn run_portal(
+        &mut self,
+        name: &str,
+        max_rows: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
+        let mut portal = self.opened.portals.take_to_run("portal", name)?;
+        self.note_statement(&portal.text.clone());
+        self.pipeline.portals_run += 1;
+        let result = self.run_body(name, &mut portal, max_rows, sink);
+        // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
+        let keeps = matches!(portal.body, Body::Plan { .. }) && self.context.current.state != State::Idle;
+        if keeps || matches!(portal.body, Body::Empty) {
+            self.opened.portals.insert(name, portal);
+        }
+        result
+    }
+
+    fn run_body(
+        &mut self,
+        name: &str,
+        portal: &mut Portal,
+        max_rows: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
+        match &mut portal.body {
+            Body::Empty => {
+                sink.empty()?;
+                Ok(PortalState::Complete)
+            }
+            Body::Command(statement) => {
+                let Some(parsed) = &statement.parsed else { return Ok(PortalState::Complete) };
+                let before = self.context.settings.clone();
+                let types = statement.parameter_types();
+                let parameters = (&types[..], &portal.params[..]);
+                let tag =
+                    on_fit_stack(parsed.nesting, || self.run_with(&parsed.command, false, parameters, sink))?;
+                self.report(&tag, &before, sink)?;
+                Ok(PortalState::Complete)
+            }
+            Body::Plan { .. } => {
+                let _alarm = self.context.start_statement()?;
+                self.context.refuse_any_if_failed()?;
+                self.opened.portals.settle(&mut self.context, Some(name))?;
+                if portal.done {
+                    if portal.columns().is_none() {
+                        return Err(SqlError::new(
+                            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                            format!("portal \"{name}\" cannot be run"),
+                        ));
+                    }
+                    sink.complete(&counted(portal.tag.as_deref(), 0))?;
+                    return Ok(PortalState::Complete);
+                }
+                let before = self.context.settings.clone();
+                let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
+                let (sent, tag) = portal.advance(&mut self.executor(), max_rows, &mut send)?;
+                let Some(tag) = tag else {
+                    sink.suspended()?;
+                    return Ok(PortalState::Suspended);
+                };
+                let tag = match tag {
+                    Some(tag) if portal.columns().is_none() => tag,
+                    tag => counted(tag.as_deref(), sent),
+                };
+                self.report(&tag, &before, sink)?;
+                Ok(PortalState::Complete)
+            }
+        }
+    }
+
+    /// Returns how many prepared statements there are.
+    pub fn statement_count(&self) -> usize {
+        self.opened.statements.len()
+    }
+
+    /// Returns how many portals there are.
+    pub fn portal_count(&self) -> usize {
+        self.opened.portals.len()
+    }
+
+    /// Forgets a prepared statement; no error if there is none.
+    pub fn close_statement(&mut self, name: &str) {
+        self.opened.statements.remove(name);
+    }
+
+    /// Forgets a portal; no error if there is none.
+    pub fn close_portal(&mut self, name: &str) {
+        self.opened.portals.take(name);
+    }
+
+    /// Ends the implicit transaction of the extended protocol (Sync): commits it and waits until it is durable.
+    /// After an error in one of the calls above it has been rolled back already.
+    pub fn sync(&mut self) -> Result<()> {
+        if self.context.current.state == State::Implicit {
+            let result = self.commit();
+            self.note_rest();
+            return result;
+        }
+        Ok(())
+    }
+
+    fn check_extended<T>(&mut self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+}
+
+/// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
+/// changed in parts counts each part.
+fn counted(tag: Option<&str>, rows: u64) -> String {
+    let tag = tag.unwrap_or("SELECT 0");
+    match tag.rsplit_once(' ') {
+        Some((command, _)) => format!("{command} {rows}"),
+        None => tag.to_owned(),
+    }
+}
+
+/// A parameter as the client sent it, and its number.
+fn decode(
+    context: &Context<'_>,
+    number: usize,
+    value: Option<&(Format, Vec<u8>)>,
+    ty: Type,
+) -> Result<Datum> {
+    let target = ColumnType { ty, modifier: -1 };
+    match value {
+        None => Ok(Datum::Null),
+        Some((Format::Binary, bytes)) => binary::receive_parameter(bytes, target, number),
+        Some((Format::Text, bytes)) => text::input(context, binary::validate_text(bytes)?, target),
+    }
+}

@@ -1,0 +1,101 @@
+//! Prepared statements and portals that the client of a session has opened, and what is told of them.
+
+use std::sync::Arc;
+
+use super::{
+    StatementDescription,
+    commands::{show_columns, text_column},
+    parse::Command,
+    portal::{Body, Portals},
+    prepared::{Prepared, Statements},
+};
+use crate::{
+    Result,
+    catalog::system,
+    context::{ClientObjects, SessionContext},
+    query::ResultColumn,
+};
+
+/// What the client of a session has opened. Shared with the session's context, which shows it in the system catalog.
+#[derive(Default)]
+pub(super) struct Opened {
+    pub(super) statements: Statements,
+    pub(super) portals: Portals,
+}
+
+impl ClientObjects for Opened {
+    fn prepared_statements(&self) -> Vec<system::PreparedStatement> {
+        self.statements.describe()
+    }
+
+    fn cursors(&self) -> Vec<system::Cursor> {
+        self.portals.describe()
+    }
+}
+
+impl Opened {
+    /// Describes a prepared statement: its parameters and columns.
+    pub(super) fn describe(
+        &self,
+        session: &mut SessionContext,
+        statement: &Arc<Prepared>,
+    ) -> Result<StatementDescription> {
+        if statement.is_planned() {
+            if let Some(parsed) = &statement.parsed {
+                session.refuse_if_failed(&parsed.command)?;
+            }
+            let plan = statement.plan(session)?;
+            return Ok(StatementDescription {
+                parameters: plan.params.clone(),
+                columns: plan.columns().map(|columns| columns.to_vec()),
+            });
+        }
+        if statement.planned_command().is_some() {
+            statement.plan(session)?;
+        }
+        let columns = match statement.command() {
+            Some(command) => self.command_columns(session, command)?,
+            None => None,
+        };
+        Ok(StatementDescription { parameters: statement.parameter_types(), columns })
+    }
+
+    /// The columns of a portal's result; none if it returns no rows.
+    pub(super) fn portal_columns(
+        &self,
+        session: &mut SessionContext,
+        name: &str,
+    ) -> Result<Option<Vec<ResultColumn>>> {
+        let statement = self.portals.with(name, |portal| match &portal.body {
+            Body::Command(statement) => Some(statement.clone()),
+            _ => None,
+        })?;
+        let Some(statement) = statement else {
+            return Ok(self.portals.columns(name).map(|columns| columns.to_vec()));
+        };
+        match statement.command() {
+            Some(command) => self.command_columns(session, command),
+            None => Ok(None),
+        }
+    }
+
+    /// The columns that a command returns without a plan of its own.
+    fn command_columns(
+        &self,
+        session: &mut SessionContext,
+        command: &Command,
+    ) -> Result<Option<Vec<ResultColumn>>> {
+        Ok(match command {
+            Command::Show(name) => Some(show_columns(session, name.as_deref())?),
+            Command::Explain { .. } => Some(vec![text_column("QUERY PLAN")]),
+            Command::Execute { name, .. } => {
+                let statement = self.statements.get(name)?;
+                self.describe(session, &statement)?.columns
+            }
+            Command::Fetch { name, discard: false, .. } => {
+                self.portals.columns(name).map(|columns| columns.to_vec())
+            }
+            _ => None,
+        })
+    }
+}

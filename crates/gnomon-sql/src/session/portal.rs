@@ -1,0 +1,329 @@
+//! Portals and cursors: statements that return their rows some at a time.
+//!
+//! A portal that has returned some of its rows goes on where it stopped; when another statement begins in between, the
+//! rest of its rows is read first and kept, since what a statement sees of the database ends with it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use gnomon_engine::sync::Mutex;
+
+use super::{Format, prepared::Prepared};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::system,
+    context::SessionContext,
+    memory::Held,
+    query::ResultColumn,
+    session::parse::on_fit_stack,
+    statement::{Executor, KeptRows, Plan, Running, begin, fetch},
+    types::{Context, Datum, limit::row_bytes},
+};
+
+/// The memory of a portal, beside its name, parameters and rows, in bytes.
+const PORTAL_BYTES: usize = 1024;
+/// A portal, or a cursor.
+pub(super) struct Portal {
+    pub(super) body: Body,
+    /// The text of its query.
+    pub(super) text: Arc<str>,
+    /// When it was opened, in microseconds since 2000-01-01 00:00 UTC.
+    opened: i64,
+    pub(super) params: Vec<Datum>,
+    /// True if it was run to its end.
+    pub(super) done: bool,
+    /// The tag of what it has changed, once it is at its end.
+    pub(super) tag: Option<String>,
+    /// DECLARE ... WITH HOLD: it stays when its transaction commits.
+    pub(super) hold: bool,
+    /// True if the transaction that made it has committed.
+    committed: bool,
+    /// Number of rows that it returned.
+    returned: u64,
+    /// The formats in which a client wants the columns of its rows.
+    pub(super) formats: Arc<[Format]>,
+    /// The memory that it takes without its rows.
+    pub(super) memory: Held,
+    /// Number of portals that the session opened before it.
+    number: u64,
+}
+
+/// How a portal was bound to a planned statement.
+pub(super) struct Bound {
+    pub(super) statement: Arc<Prepared>,
+    pub(super) params: Vec<Datum>,
+    pub(super) formats: Arc<[Format]>,
+}
+
+/// The statement of a portal.
+pub(super) enum Body {
+    Empty,
+    /// A query or DML.
+    Plan {
+        statement: Option<Arc<Prepared>>,
+        plan: Arc<Plan>,
+        running: Option<Running>,
+    },
+    /// Another command.
+    Command(Arc<Prepared>),
+}
+
+impl Portal {
+    /// Returns the row of pg_cursors.
+    fn describe(&self, name: &str) -> system::Cursor {
+        system::Cursor {
+            name: name.to_owned(),
+            statement: self.text.to_string(),
+            opened: self.opened,
+            is_holdable: self.hold,
+        }
+    }
+
+    /// True if it outlives a rollback to a savepoint before which so many portals were opened.
+    fn outlives_savepoint(&self, portals_opened: u64) -> bool {
+        self.committed || self.number < portals_opened
+    }
+
+    /// True if it is to outlive its transaction, which has not ended yet.
+    fn waits_to_be_held(&self) -> bool {
+        self.hold && !self.committed
+    }
+
+    /// Notes the end of its transaction; true if it outlives that.
+    fn outlives(&mut self, commits: bool) -> bool {
+        self.committed |= self.hold && commits;
+        self.committed
+    }
+
+    /// The columns of a query's rows, and of the rows that DML returns.
+    pub(super) fn columns(&self) -> Option<Arc<[ResultColumn]>> {
+        match &self.body {
+            Body::Plan { plan, .. } => plan.columns(),
+            _ => None,
+        }
+    }
+
+    /// Runs it on, if it is planned. Returns how many rows were sent and, once it is at its end, its command tag if it
+    /// has one of its own.
+    pub(super) fn advance(
+        &mut self,
+        executor: &mut Executor<'_>,
+        max_rows: usize,
+        send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
+    ) -> Result<(u64, Option<Option<String>>)> {
+        let Body::Plan { statement, plan, running } = &mut self.body else { return Ok((0, None)) };
+        let nesting = statement.as_ref().and_then(|s| s.parsed.as_ref()).map_or(0, |parsed| parsed.nesting);
+        on_fit_stack(nesting, || {
+            if running.is_none() {
+                let statement = statement.clone();
+                *plan = begin(executor.session, plan.clone(), &mut |session| match &statement {
+                    Some(statement) => statement.plan(session),
+                    None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a cursor began with an old plan")),
+                })?;
+                *running = Some(executor.start(plan, &self.params)?);
+            }
+            let Some(rows) = running.as_mut() else { return Ok((0, None)) };
+            let (sent, end) = fetch(executor.session, rows, &self.params, max_rows, send)?;
+            self.returned += sent;
+            if !end {
+                return Ok((sent, None));
+            }
+            self.done = true;
+            let tag = match running.take() {
+                Some(Running::Rows(_, tag)) => tag,
+                _ => None,
+            };
+            executor.session.end_engine_statement()?;
+            self.tag.clone_from(&tag);
+            Ok((sent, Some(tag)))
+        })
+    }
+
+    /// Reads the rest of its rows.
+    fn settle(&mut self, session: &mut SessionContext) -> Result<()> {
+        if let Body::Plan { running: Some(running), .. } = &mut self.body
+            && matches!(running, Running::Query(_))
+        {
+            let mut rows = KeptRows::new(session.memory.clone())?;
+            match fetch(session, running, &self.params, 0, &mut |_, row| rows.push(row)) {
+                Ok(_) => {}
+                // It is of the statement that reads so far, if one does.
+                Err(error) if error.state().is_of_data() => rows.end_by(error),
+                Err(error) => return Err(error),
+            }
+            *running = Running::Rows(rows, None);
+        }
+        Ok(())
+    }
+}
+
+/// The portals and cursors of a session, by name; the empty name is that of the unnamed portal.
+#[derive(Default)]
+pub(super) struct Portals(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    open: HashMap<String, Portal>,
+    /// Number of portals so far.
+    opened: u64,
+}
+
+impl Portals {
+    /// Makes a portal for a name. Its statement is counted elsewhere.
+    pub(super) fn make(
+        &self,
+        session: &SessionContext,
+        name: &str,
+        body: Body,
+        params: Vec<Datum>,
+        text: Arc<str>,
+    ) -> Result<Portal> {
+        let memory = session.memory.hold(PORTAL_BYTES + 2 * name.len() + row_bytes(&params))?;
+        let mut portals = self.0.lock();
+        let number = portals.opened;
+        portals.opened += 1;
+        Ok(Portal {
+            body,
+            text,
+            opened: session.statement_time,
+            params,
+            done: false,
+            tag: None,
+            hold: false,
+            committed: false,
+            returned: 0,
+            formats: Arc::default(),
+            memory,
+            number,
+        })
+    }
+
+    /// Adds a portal, in place of the one that had the name.
+    pub(super) fn insert(&self, name: &str, portal: Portal) {
+        let former = self.0.lock().open.insert(name.to_owned(), portal);
+        drop(former);
+    }
+
+    /// Takes a portal out.
+    pub(super) fn take(&self, name: &str) -> Option<Portal> {
+        self.0.lock().open.remove(name)
+    }
+
+    /// Takes a portal out to run it.
+    ///
+    /// # Errors
+    /// 34000 if there is none of this name. `kind` names it in the message.
+    pub(super) fn take_to_run(&self, kind: &str, name: &str) -> Result<Portal> {
+        self.take(name).ok_or_else(|| missing(kind, name))
+    }
+
+    /// Looks at a portal.
+    ///
+    /// # Errors
+    /// 34000 if there is none of this name.
+    pub(super) fn with<R>(&self, name: &str, look: impl FnOnce(&mut Portal) -> R) -> Result<R> {
+        self.0.lock().open.get_mut(name).map(look).ok_or_else(|| missing("portal", name))
+    }
+
+    /// Fails if a portal has this name.
+    pub(super) fn refuse_taken(&self, name: &str) -> Result<()> {
+        if self.0.lock().open.contains_key(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_CURSOR,
+                format!("cursor \"{name}\" already exists"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Closes all of them.
+    pub(super) fn clear(&self) {
+        self.0.lock().open.clear();
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().open.len()
+    }
+
+    /// Returns how many were opened so far.
+    pub(super) fn opened(&self) -> u64 {
+        self.0.lock().opened
+    }
+
+    /// The columns of a portal's rows, if it returns any.
+    pub(super) fn columns(&self, name: &str) -> Option<Arc<[ResultColumn]>> {
+        self.0.lock().open.get(name).and_then(Portal::columns)
+    }
+
+    /// Returns the rows of pg_cursors.
+    pub(super) fn describe(&self) -> Vec<system::Cursor> {
+        self.0.lock().open.iter().map(|(name, portal)| portal.describe(name)).collect()
+    }
+
+    /// True if one of them is to outlive its transaction, which has not ended yet.
+    pub(super) fn wait_to_be_held(&self) -> bool {
+        self.0.lock().open.values().any(Portal::waits_to_be_held)
+    }
+
+    /// Closes those that end with their transaction.
+    pub(super) fn end_transaction(&self, commits: bool) {
+        self.0.lock().open.retain(|_, portal| portal.outlives(commits));
+    }
+
+    /// Closes those of the transaction that were opened when there had been so many.
+    pub(super) fn end_savepoint(&self, opened: u64) {
+        self.0.lock().open.retain(|_, portal| portal.outlives_savepoint(opened));
+    }
+
+    /// Returns how a portal that was not run yet was bound, if it is of a planned statement.
+    pub(super) fn fresh(&self, name: &str) -> Option<Bound> {
+        let portals = self.0.lock();
+        let portal = portals.open.get(name)?;
+        match &portal.body {
+            Body::Plan { statement: Some(statement), running: None, .. } if !portal.done => Some(Bound {
+                statement: statement.clone(),
+                params: portal.params.clone(),
+                formats: portal.formats.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn names(&self, which: impl Fn(&str, &Portal) -> bool) -> Vec<String> {
+        let portals = self.0.lock();
+        let found = portals.open.iter().filter(|(name, portal)| which(name, portal));
+        found.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Before another statement begins: portals that are not at their end read the rest of their rows.
+    pub(super) fn settle(&self, session: &mut SessionContext, except: Option<&str>) -> Result<()> {
+        let open =
+            |portal: &Portal| matches!(&portal.body, Body::Plan { running: Some(Running::Query(_)), .. });
+        let names = self.names(|name, portal| open(portal) && except != Some(name));
+        for name in names {
+            let Some(mut portal) = self.take(&name) else { continue };
+            portal.settle(session)?;
+            self.insert(&name, portal);
+        }
+        Ok(())
+    }
+
+    /// Reads the rest of the cursors that stay beyond the transaction, before it commits.
+    pub(super) fn settle_held(&self, session: &mut SessionContext) -> Result<()> {
+        for name in self.names(|_, portal| portal.waits_to_be_held()) {
+            let Some(mut portal) = self.take(&name) else { continue };
+            portal.settle(session)?;
+            if let Body::Plan { running: Some(Running::Rows(rows, _)), .. } = &portal.body
+                && let Some(error) = rows.end()
+            {
+                return Err(error.clone());
+            }
+            self.insert(&name, portal);
+        }
+        Ok(())
+    }
+}
+
+fn missing(kind: &str, name: &str) -> SqlError {
+    SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("{kind} \"{name}\" does not exist"))
+}

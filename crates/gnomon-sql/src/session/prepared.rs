@@ -1,0 +1,236 @@
+//! Prepared statements: those of the protocol and those of PREPARE, with their plans.
+
+use std::{collections::HashMap, sync::Arc};
+
+use gnomon_engine::sync::Mutex;
+
+use super::parse::{self, Command, Parsed, on_fit_stack};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::system,
+    context::SessionContext,
+    memory::Held,
+    query::ResultColumn,
+    sink::{Tag, tag},
+    statement::{Plan, plan, plannable},
+    types::Type,
+};
+
+/// The most parameters that a statement may have.
+const PARAMETERS_MAX: usize = 65535;
+/// A literal is kept in the text, in the syntax tree and in the plan.
+pub(super) const COPIES: usize = 3;
+
+/// The memory of a prepared statement, beside its name, text and parameters, in bytes.
+const STATEMENT_BYTES: usize = 8192;
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    pub(super) name: String,
+    /// Its text, as it was given by the protocol; what PREPARE prepared is written anew.
+    pub(super) text: Arc<str>,
+    /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC.
+    prepared: i64,
+    from_sql: bool,
+    /// None for an empty text.
+    pub(super) parsed: Option<Parsed>,
+    /// The types of its parameters as declared; unknown where they were left open.
+    declared: Vec<Type>,
+    /// The plan made last.
+    plan: Mutex<Option<Arc<Plan>>>,
+    /// The memory that all of this takes.
+    _memory: Held,
+}
+
+impl Prepared {
+    pub(super) fn command(&self) -> Option<&Command> {
+        self.parsed.as_ref().map(|parsed| &parsed.command)
+    }
+
+    /// Returns the row of pg_prepared_statements.
+    fn describe(&self) -> system::PreparedStatement {
+        system::PreparedStatement {
+            name: self.name.clone(),
+            statement: self.text.to_string(),
+            prepared: self.prepared,
+            parameters: self.parameter_types(),
+            from_sql: self.from_sql,
+        }
+    }
+
+    /// True if it is run by a plan.
+    pub(super) fn is_planned(&self) -> bool {
+        self.command().is_some_and(|command| command.planned().is_some())
+    }
+
+    /// The command that a plan is made of: its own, or the one that it explains or declares a cursor for.
+    pub(super) fn planned_command(&self) -> Option<&Command> {
+        let command = match self.command()? {
+            Command::Explain { body, .. } | Command::Declare { body, .. } => &body.command,
+            command => command,
+        };
+        command.planned().is_some().then_some(command)
+    }
+
+    /// The types of its parameters, as far as they are known.
+    pub(super) fn parameter_types(&self) -> Vec<Type> {
+        self.plan.lock().as_ref().map_or_else(|| self.declared.clone(), |plan| plan.params.clone())
+    }
+
+    /// Its plan, made anew if the catalog changed. Its result must stay the same.
+    pub(super) fn plan(&self, session: &mut SessionContext) -> Result<Arc<Plan>> {
+        let kept = self.plan.lock().clone();
+        if let Some(plan) = &kept
+            && plan.is_current(session)
+        {
+            return Ok(plan.clone());
+        }
+        let (Some(parsed), Some(command)) = (&self.parsed, self.planned_command()) else {
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the statement has no plan"));
+        };
+        let (statement, overriding) = plannable(command)?;
+        // Types that were inferred once are what clients send from then on.
+        let declared = kept.as_ref().map_or(&self.declared, |plan| &plan.params);
+        let plan = on_fit_stack(parsed.nesting, || plan(session, statement, overriding, declared));
+        let plan = plan.map_err(|error| match (&kept, self.from_sql) {
+            (_, false) => parse::locate(error, &self.text),
+            // The text that PREPARE stood in is no longer there.
+            (Some(_), true) => error.unplaced(),
+            (None, true) => error,
+        })?;
+        if let Some(kept) = &kept
+            && self.is_planned()
+            && !same_columns(kept.columns().as_deref(), plan.columns().as_deref())
+        {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            )
+            .routine("RevalidateCachedQuery"));
+        }
+        *self.plan.lock() = Some(plan.clone());
+        Ok(plan)
+    }
+}
+
+/// The prepared statements of a session, by name; the empty name is that of the unnamed statement.
+#[derive(Default)]
+pub(super) struct Statements(Mutex<HashMap<String, Arc<Prepared>>>);
+
+impl Statements {
+    /// The prepared statement of this name.
+    pub(super) fn get(&self, name: &str) -> Result<Arc<Prepared>> {
+        self.0.lock().get(name).cloned().ok_or_else(|| {
+            let message = if name.is_empty() {
+                "unnamed prepared statement does not exist".to_owned()
+            } else {
+                format!("prepared statement \"{name}\" does not exist")
+            };
+            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+        })
+    }
+
+    /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;
+    /// PREPARE has none.
+    pub(super) fn add(
+        &self,
+        session: &mut SessionContext,
+        name: &str,
+        parsed: Option<Parsed>,
+        declared: Vec<Type>,
+        text: Option<&str>,
+    ) -> Result<()> {
+        if let Some(parsed) = &parsed {
+            session.refuse_if_failed(&parsed.command)?;
+        }
+        if name.is_empty() {
+            self.remove("");
+        } else if self.0.lock().contains_key(name) {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_PREPARED_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        if declared.len() > PARAMETERS_MAX {
+            return Err(SqlError::new(
+                SqlState::PROGRAM_LIMIT_EXCEEDED,
+                format!("a statement can have at most {PARAMETERS_MAX} parameters"),
+            ));
+        }
+        let written: Arc<str> = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
+            (Some(text), _) => text.into(),
+            (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
+            (None, _) => "".into(),
+        };
+        let bytes = STATEMENT_BYTES
+            + 2 * name.len()
+            + COPIES * written.len()
+            + declared.len() * size_of::<Type>()
+            + parsed.as_ref().map_or(0, Parsed::bytes);
+        let prepared = Arc::new(Prepared {
+            _memory: session.memory.hold(bytes)?,
+            name: name.to_owned(),
+            text: written,
+            prepared: session.statement_time,
+            from_sql: text.is_none(),
+            parsed,
+            declared,
+            plan: Mutex::new(None),
+        });
+        if prepared.planned_command().is_some() {
+            session.ensure_transaction();
+            prepared.plan(session)?;
+            session.interrupt.check()?;
+        }
+        self.0.lock().insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    /// Forgets a statement. False if there is none of this name.
+    pub(super) fn remove(&self, name: &str) -> bool {
+        let removed = self.0.lock().remove(name);
+        removed.is_some()
+    }
+
+    /// Forgets all of them.
+    pub(super) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    /// DEALLOCATE. Returns the command tag.
+    pub(super) fn deallocate(&self, name: Option<&str>) -> Result<Tag> {
+        match name {
+            Some(name) if self.remove(name) => tag("DEALLOCATE"),
+            Some(name) => Err(SqlError::new(
+                SqlState::INVALID_SQL_STATEMENT_NAME,
+                format!("prepared statement \"{name}\" does not exist"),
+            )),
+            None => {
+                self.clear();
+                tag("DEALLOCATE ALL")
+            }
+        }
+    }
+
+    /// Returns how many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Returns the rows of pg_prepared_statements.
+    pub(super) fn describe(&self) -> Vec<system::PreparedStatement> {
+        let statements = self.0.lock();
+        let named = statements.values().filter(|statement| !statement.name.is_empty());
+        named.map(|statement| statement.describe()).collect()
+    }
+}
+
+fn same_columns(a: Option<&[ResultColumn]>, b: Option<&[ResultColumn]>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ty == b.ty && a.name == b.name)
+        }
+        _ => false,
+    }
+}

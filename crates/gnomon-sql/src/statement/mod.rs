@@ -1,0 +1,20 @@
+//! Queries, DML and CALL from syntax tree to result.
+//!
+//! - [`plan`]: a statement, bound and planned against a version of the catalog;
+//! - [`run`]: locks its tables, plans it again if the catalog has changed meanwhile, and computes its rows;
+//! - [`compiled`]: procedures, parsed and planned; [`call`]: their statements, one after another;
+//!   [`replay`]: calls in the log of commits;
+//! - [`kept`]: rows that wait for their client.
+
+mod call;
+mod compiled;
+mod kept;
+mod plan;
+mod replay;
+mod run;
+
+pub(crate) use compiled::{Compiled, Procedures, check_body};
+pub(crate) use kept::KeptRows;
+pub(crate) use plan::{Plan, plan, plannable};
+pub use replay::procedures;
+pub(crate) use run::{Executor, Running, begin, bind_arguments, fetch};

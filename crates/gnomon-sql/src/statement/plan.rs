@@ -1,0 +1,262 @@
+//! Plans of queries, DML and CALL: bound against a version of the catalog, kept by prepared statements and procedures.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{Query, SetExpr, Statement};
+
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::model::Table,
+    context::{SessionContext, View},
+    database::{Shared, progress::Shown},
+    dml::{DeletePlan, InsertPlan, Output, UpdatePlan},
+    procedure::CallPlan,
+    query::{Binder, ExecContext, ParameterNames, Planned, ResultColumn},
+    session::parse::{Command, Overriding},
+    types::{Context, Datum, Type, datetime::IntervalStyle},
+};
+
+/// A query or DML statement, planned.
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    /// The types of its parameters.
+    pub(crate) params: Vec<Type>,
+    /// The tables that it looked up, each with how often.
+    pub(super) tables: Vec<(usize, Arc<Table>)>,
+    /// The version of the catalog, and the settings, that it was planned with.
+    pub(super) version: u64,
+    search_path: Arc<[String]>,
+    time_zone: String,
+    /// Text of an interval that is a constant has this form.
+    interval_style: IntervalStyle,
+    /// Text of a float that is a constant has so many digits.
+    extra_float_digits: i32,
+    /// The time of the transaction, if a literal in it stands for that.
+    time: Option<i64>,
+}
+
+pub(crate) enum Kind {
+    Query(Planned),
+    Insert(InsertPlan),
+    Update(UpdatePlan),
+    Delete(DeletePlan),
+    Call(CallPlan),
+}
+
+impl Plan {
+    /// The columns of its result; none if it returns no rows.
+    pub(crate) fn columns(&self) -> Option<Arc<[ResultColumn]>> {
+        match &self.kind {
+            Kind::Query(planned) => Some(planned.columns.clone()),
+            Kind::Insert(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Update(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Delete(plan) => plan.returning.as_ref().map(|returning| returning.columns.clone()),
+            Kind::Call(plan) => plan.columns.clone(),
+        }
+    }
+
+    /// True if a read-only transaction may run it. A call may run: each statement of its procedure is checked by
+    /// itself.
+    pub(super) fn is_allowed_read_only(&self) -> bool {
+        self.reads_only() || matches!(self.kind, Kind::Call(_))
+    }
+
+    /// True if it neither writes nor locks rows.
+    pub(crate) fn reads_only(&self) -> bool {
+        matches!(&self.kind, Kind::Query(planned) if !planned.locks_rows())
+    }
+
+    /// Returns its name for the message that refuses it.
+    pub(super) fn what(&self) -> &'static str {
+        match &self.kind {
+            Kind::Query(_) => "SELECT FOR UPDATE",
+            Kind::Insert(_) => "INSERT",
+            Kind::Update(_) => "UPDATE",
+            Kind::Delete(_) => "DELETE",
+            Kind::Call(_) => "CALL",
+        }
+    }
+
+    /// True if it writes to `table`; of a query, if it locks rows of any table.
+    pub(super) fn writes_to(&self, table: &Table) -> bool {
+        match &self.kind {
+            Kind::Query(planned) => planned.locks_rows(),
+            Kind::Insert(plan) => plan.table().oid == table.oid,
+            Kind::Update(plan) => plan.table().oid == table.oid,
+            Kind::Delete(plan) => plan.table().oid == table.oid,
+            Kind::Call(_) => false,
+        }
+    }
+
+    /// The tables that it reads at its snapshot, and not only to find the rows that it writes.
+    pub(super) fn tables_read(&self) -> impl Iterator<Item = &Arc<Table>> {
+        let is_read = |(look_ups, table): &&(usize, Arc<Table>)| {
+            matches!(self.kind, Kind::Query(_)) || *look_ups > usize::from(self.writes_to(table))
+        };
+        self.tables.iter().filter(is_read).map(|(_, table)| table)
+    }
+
+    /// Fails if there are not as many values as the statement has parameters.
+    pub(crate) fn refuse_missing(&self, values: &[Datum]) -> Result<()> {
+        if self.params.len() <= values.len() {
+            return Ok(());
+        }
+        let missing = format!("there is no parameter ${}", values.len() + 1);
+        Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing))
+    }
+
+    /// The lines of EXPLAIN, where updates that commute share locks or not.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
+        match &self.kind {
+            Kind::Query(planned) => planned.explain(),
+            Kind::Insert(plan) => plan.explain(semantic_locks),
+            Kind::Update(plan) => plan.explain(semantic_locks),
+            Kind::Delete(plan) => plan.explain(),
+            Kind::Call(_) => Vec::new(),
+        }
+    }
+
+    /// Runs DML; returns the command tag.
+    pub(super) fn run_dml(
+        &self,
+        shared: &Shared,
+        ctx: &mut ExecContext<'_>,
+        output: &mut dyn Output,
+    ) -> Result<String> {
+        Ok(match &self.kind {
+            Kind::Query(_) | Kind::Call(_) => {
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
+            }
+            Kind::Insert(plan) => format!("INSERT 0 {}", plan.run(shared, ctx, output)?),
+            Kind::Update(plan) => format!("UPDATE {}", plan.run(shared, ctx, output)?),
+            Kind::Delete(plan) => format!("DELETE {}", plan.run(shared, ctx, output)?),
+        })
+    }
+
+    /// True if a plan means the same as one that would be made now, for another run of the same call too.
+    pub(crate) fn is_same_again(&self, session: &SessionContext) -> bool {
+        self.is_current(session) && self.time.is_none_or(|time| time == session.current.time)
+    }
+
+    /// True if a plan was made with the catalog and settings that hold now.
+    pub(crate) fn is_current(&self, session: &SessionContext) -> bool {
+        self.version == session.catalog_version()
+            && (Arc::ptr_eq(&self.search_path, session.settings.search_path())
+                || self.search_path == *session.settings.search_path())
+            && self.time_zone == session.settings.zone().name()
+            && self.interval_style == session.settings.interval_style()
+            && self.extra_float_digits == session.settings.extra_float_digits()
+    }
+
+    /// Shows its progress, if it writes rows.
+    pub(super) fn show_progress(&self, session: &SessionContext) -> Option<Shown> {
+        let (command, table) = match &self.kind {
+            Kind::Query(_) | Kind::Call(_) => return None,
+            Kind::Insert(plan) => ("INSERT", plan.table()),
+            Kind::Update(plan) => ("UPDATE", plan.table()),
+            Kind::Delete(plan) => ("DELETE", plan.table()),
+        };
+        Some(session.show_progress(command, table))
+    }
+}
+
+fn bind(
+    statement: &Statement,
+    overriding: Option<Overriding>,
+    types: &Context<'_>,
+    view: &View,
+    params: &[Type],
+    names: Option<&ParameterNames>,
+) -> Result<(Kind, Vec<Type>)> {
+    let mut binder = Binder::new(view, types, params).with_names(names);
+    let kind = match statement {
+        Statement::Query(query) => match inner_dml(query)? {
+            None => {
+                let planned = Planned::bind(binder, query)?;
+                let params = planned.params.to_vec();
+                return Ok((Kind::Query(planned), params));
+            }
+            Some(Statement::Insert(insert)) => {
+                Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, query.with.as_ref(), view)?)
+            }
+            Some(_) => return Err(SqlError::unsupported("WITH in front of UPDATE or DELETE")),
+        },
+        Statement::Insert(insert) => {
+            Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, None, view)?)
+        }
+        Statement::Update(update) => Kind::Update(UpdatePlan::bind(&mut binder, update, view)?),
+        Statement::Delete(delete) => Kind::Delete(DeletePlan::bind(&mut binder, delete, view)?),
+        Statement::Call(function) => Kind::Call(CallPlan::bind(&mut binder, function, view)?),
+        _ => return Err(SqlError::unsupported("this statement")),
+    };
+    Ok((kind, binder.parameters()?))
+}
+
+/// The DML statement that follows WITH, which the parser crate takes for the body of a query.
+fn inner_dml(query: &Query) -> Result<Option<&Statement>> {
+    match query.body.as_ref() {
+        SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
+            Ok(Some(statement))
+        }
+        SetExpr::Merge(_) => Err(SqlError::unsupported("MERGE")),
+        _ => Ok(None),
+    }
+}
+
+/// Plans a statement against the catalog as it is now.
+pub(crate) fn plan(
+    session: &mut SessionContext,
+    statement: &Statement,
+    overriding: Option<Overriding>,
+    params: &[Type],
+) -> Result<Arc<Plan>> {
+    plan_with_names(session, statement, overriding, params, None)
+}
+
+/// The same, where parameters have names.
+pub(crate) fn plan_with_names(
+    session: &mut SessionContext,
+    statement: &Statement,
+    overriding: Option<Overriding>,
+    params: &[Type],
+    names: Option<&ParameterNames>,
+) -> Result<Arc<Plan>> {
+    session.look_up(|session| plan_now(session, statement, overriding, params, names))
+}
+
+fn plan_now(
+    session: &mut SessionContext,
+    statement: &Statement,
+    overriding: Option<Overriding>,
+    params: &[Type],
+    names: Option<&ParameterNames>,
+) -> Result<Arc<Plan>> {
+    let search_path = session.settings.search_path().clone();
+    let time_zone = session.settings.zone().name().to_owned();
+    let interval_style = session.settings.interval_style();
+    let extra_float_digits = session.settings.extra_float_digits();
+    session.with_types(|types, view| {
+        let (kind, params) = bind(statement, overriding, types, view, params, names)?;
+        let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
+        let version = view.catalog.version;
+        let time = types.time_was_read.get().then_some(types.transaction_time);
+        Ok(Arc::new(Plan {
+            kind,
+            params,
+            tables,
+            version,
+            search_path,
+            time_zone,
+            interval_style,
+            extra_float_digits,
+            time,
+        }))
+    })
+}
+
+/// The statement within EXPLAIN, PREPARE or a procedure, if it can be planned.
+pub(crate) fn plannable(command: &Command) -> Result<(&Statement, Option<Overriding>)> {
+    command.planned().ok_or_else(|| {
+        SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here")
+    })
+}

@@ -1,0 +1,194 @@
+//! Running planned statements: tables are locked, the plan is checked again, rows are computed.
+//!
+//! A plan is good for the catalog that it was made with. A statement takes its tables' intention locks first and then
+//! looks whether the catalog is still the same; if not (it may have waited for DDL), it is planned again. From then on
+//! no other transaction can change its tables before this one ends.
+
+use std::sync::Arc;
+
+use gnomon_engine::{Csn, Error, Transaction, TreeLock};
+use sqlparser::ast;
+
+use super::{
+    compiled::Procedures,
+    kept::KeptRows,
+    plan::{Kind, Plan},
+};
+use crate::{
+    Result,
+    context::{CallState, SessionContext},
+    dml::ToSink,
+    query::{Binder, Execution, Scope},
+    sink::Sink,
+    types::{ColumnType, Context, Datum, Type},
+};
+
+/// A query under way.
+pub(crate) enum Running {
+    Query(Box<Execution>),
+    /// Rows that are kept, and the command tag if it is not SELECT.
+    Rows(KeptRows, Option<String>),
+}
+
+/// Begins a statement with a plan: its tables are locked, what it sees is settled. `plan_again` makes a new plan
+/// when the catalog changed.
+pub(crate) fn begin(
+    session: &mut SessionContext,
+    mut plan: Arc<Plan>,
+    plan_again: &mut dyn FnMut(&mut SessionContext) -> Result<Arc<Plan>>,
+) -> Result<Arc<Plan>> {
+    session.ensure_transaction();
+    let is_first = session.calls == 0 && !session.has_engine_transaction() && !session.in_block();
+    loop {
+        if !plan.is_current(session) {
+            plan = plan_again(session)?;
+        }
+        if !plan.is_allowed_read_only() {
+            session.refuse_read_only(plan.what())?;
+        }
+        let csn = session.catalog().csn;
+        session.engine_transaction(plan.reads_only(), csn)?;
+        match lock(session.engine()?, &plan) {
+            Ok(()) if plan.is_current(session) => {
+                session.engine()?.start_statement()?;
+                let tables = plan.tables.iter().map(|(_, table)| table);
+                if !session.rest_on_tables(tables, plan.version, !plan.reads_only())? {
+                    continue;
+                }
+                if is_first
+                    && matches!(plan.kind, Kind::Call(_))
+                    && session.current.isolation == "serializable"
+                {
+                    session.current.call = CallState::Running { digest: 0, catalog: plan.version };
+                }
+                return Ok(plan);
+            }
+            // Dropped while this waited for the lock.
+            Err(Error::NoSuchTree(_)) if !plan.is_current(session) => {}
+            Err(error) => return Err(error.into()),
+            Ok(()) => {}
+        }
+    }
+}
+
+fn lock(engine: &mut Transaction, plan: &Plan) -> gnomon_engine::Result<()> {
+    for (_, table) in &plan.tables {
+        let lock = match (plan.writes_to(table), &plan.kind) {
+            // It locks rows, and changes none.
+            (true, Kind::Query(_)) => TreeLock::IntentionShared,
+            (true, _) => TreeLock::IntentionExclusive,
+            (false, _) => TreeLock::Access,
+        };
+        engine.lock_tree(table.tree, lock)?;
+    }
+    Ok(())
+}
+
+/// Runs plans in a session, with the procedures that it has called before.
+pub(crate) struct Executor<'a> {
+    pub(crate) session: &'a mut SessionContext,
+    pub(crate) procedures: &'a mut Procedures,
+}
+
+impl Executor<'_> {
+    /// Runs a plan whose statement has begun, to its end. Returns the command tag.
+    pub(crate) fn run(&mut self, plan: &Plan, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
+        self.session.observe(plan.tables_read())?;
+        if let Kind::Call(call) = &plan.kind {
+            let row = self.run_call(call, params)?;
+            if let Some(columns) = plan.columns() {
+                sink.columns(&columns)?;
+                self.session.with_types(|context, _| sink.row(context, &row))?;
+            }
+            self.session.end_engine_statement()?;
+            return Ok("CALL".into());
+        }
+        if let Some(columns) = plan.columns() {
+            sink.columns(&columns)?;
+        }
+        let _shown = plan.show_progress(self.session);
+        let result = self.session.with_context(params, |shared, ctx, _| match &plan.kind {
+            Kind::Query(planned) => {
+                let mut execution = planned.open();
+                let mut count = 0u64;
+                while let Some(row) = execution.next(ctx)? {
+                    sink.row(ctx.types, &row)?;
+                    count += 1;
+                }
+                Ok(format!("SELECT {count}"))
+            }
+            _ => plan.run_dml(shared, ctx, &mut ToSink(sink)),
+        });
+        self.session.end_engine_statement()?;
+        self.session.send_left_notices(sink)?;
+        result
+    }
+
+    /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs
+    /// to its end; its rows are kept.
+    pub(crate) fn start(&mut self, plan: &Plan, params: &[Datum]) -> Result<Running> {
+        self.session.observe(plan.tables_read())?;
+        match &plan.kind {
+            Kind::Query(planned) => Ok(Running::Query(Box::new(planned.open()))),
+            Kind::Call(call) => {
+                let row = self.run_call(call, params)?;
+                let mut rows = KeptRows::new(self.session.memory.clone())?;
+                if call.columns.is_some() {
+                    rows.push(&row)?;
+                }
+                Ok(Running::Rows(rows, Some("CALL".into())))
+            }
+            _ => {
+                let mut rows = KeptRows::new(self.session.memory.clone())?;
+                let _shown = plan.show_progress(self.session);
+                let tag = self
+                    .session
+                    .with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
+                Ok(Running::Rows(rows, Some(tag)))
+            }
+        }
+    }
+}
+
+/// Sends up to `max_rows` rows (0 for all). Returns how many, and whether the end was reached.
+pub(crate) fn fetch(
+    session: &mut SessionContext,
+    running: &mut Running,
+    params: &[Datum],
+    max_rows: usize,
+    send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
+) -> Result<(u64, bool)> {
+    let max = if max_rows == 0 { u64::MAX } else { u64::try_from(max_rows).unwrap_or(u64::MAX) };
+    session.with_context(params, |_, ctx, _| {
+        let mut count = 0;
+        while count < max {
+            let row = match running {
+                Running::Query(execution) => execution.next(ctx)?,
+                Running::Rows(rows, _) => rows.next()?,
+            };
+            let Some(row) = row else { return Ok((count, true)) };
+            send(ctx.types, &row)?;
+            count += 1;
+        }
+        Ok((count, false))
+    })
+}
+
+/// The values of EXECUTE's arguments.
+pub(crate) fn bind_arguments(
+    session: &mut SessionContext,
+    arguments: &[ast::Expr],
+    types: &[Type],
+) -> Result<Vec<Datum>> {
+    session.engine_transaction(true, Csn::default())?;
+    let mut exprs = Vec::with_capacity(arguments.len());
+    session.with_types(|context, view| {
+        for (i, (argument, ty)) in arguments.iter().zip(types).enumerate() {
+            let target = ColumnType { ty: *ty, modifier: -1 };
+            let mut binder = Binder::new(view, context, &[]);
+            exprs.push(binder.assign(argument, &Scope::empty(), &format!("${}", i + 1), target)?);
+        }
+        Ok(())
+    })?;
+    session.with_context(&[], |_, ctx, _| exprs.iter().map(|expr| expr.eval(&[], ctx)).collect())
+}
