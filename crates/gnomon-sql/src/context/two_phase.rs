@@ -74,68 +74,65 @@ pub(crate) fn prepared_transactions(engine: &Database) -> Result<Vec<PreparedTra
     Ok(engine.prepared()?.into_iter().map(describe).collect())
 }
 
-impl SessionContext {
-    /// Prepares the transaction in progress, which the session has no more afterwards, prepared or not.
-    /// `holds_cursor` tells that it has made a cursor that is to outlive it.
-    pub(crate) fn prepare_transaction(&mut self, gid: &str, holds_cursor: bool) -> Result<()> {
-        let prepared = self.prepare_engine(gid, holds_cursor);
-        self.leave_transaction();
-        self.settings.end_transaction(prepared.is_ok());
-        prepared
-    }
+/// Prepares the transaction in progress, which the session has no more afterwards, prepared or not.
+/// `holds_cursor` tells that it has made a cursor that is to outlive it.
+pub(crate) fn prepare(session: &mut SessionContext, gid: &str, holds_cursor: bool) -> Result<()> {
+    let prepared = prepare_engine(session, gid, holds_cursor);
+    session.leave_transaction();
+    session.settings.end_transaction(prepared.is_ok());
+    prepared
+}
 
-    fn prepare_engine(&mut self, gid: &str, holds_cursor: bool) -> Result<()> {
-        if !self.current.advisory.is_empty() {
-            return Err(SqlError::unsupported("PREPARE TRANSACTION of one that holds advisory locks"));
-        }
-        if gid.len() > GID_BYTES_MAX {
-            return Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("transaction identifier \"{gid}\" is too long"),
-            ));
-        }
-        if self.has_own_catalog() {
-            return Err(cannot("has changed the catalog").hint(
-                "Commit tables, indexes, sequences, views and comments in a transaction of their own.",
-            ));
-        }
-        if holds_cursor {
-            return Err(cannot("has created a cursor WITH HOLD"));
-        }
-        // It may have done nothing as yet.
-        self.engine_transaction(true, Csn::default())?;
-        let Some(engine) = self.current.engine.take() else { return Ok(()) };
-        let note = Note {
-            prepared: self.shared.now(),
-            owner: self.user.to_string(),
-            database: self.database.to_string(),
-        };
-        let stored = engine.prepare(gid, &note.encode())?;
-        self.last_csn = self.last_csn.max(stored);
-        // All reservations of values that it has drawn came before.
-        self.drawn.csn = Csn::default();
-        Ok(())
+fn prepare_engine(session: &mut SessionContext, gid: &str, holds_cursor: bool) -> Result<()> {
+    if !session.current.advisory.is_empty() {
+        return Err(SqlError::unsupported("PREPARE TRANSACTION of one that holds advisory locks"));
     }
+    if gid.len() > GID_BYTES_MAX {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("transaction identifier \"{gid}\" is too long"),
+        ));
+    }
+    if session.has_own_catalog() {
+        return Err(cannot("has changed the catalog")
+            .hint("Commit tables, indexes, sequences, views and comments in a transaction of their own."));
+    }
+    if holds_cursor {
+        return Err(cannot("has created a cursor WITH HOLD"));
+    }
+    // It may have done nothing as yet.
+    session.engine_transaction(true, Csn::default())?;
+    let Some(engine) = session.current.engine.take() else { return Ok(()) };
+    let note = Note {
+        prepared: session.shared.now(),
+        owner: session.user.to_string(),
+        database: session.database.to_string(),
+    };
+    let stored = engine.prepare(gid, &note.encode())?;
+    session.last_csn = session.last_csn.max(stored);
+    // All reservations of values that it has drawn came before.
+    session.drawn.csn = Csn::default();
+    Ok(())
+}
 
-    /// COMMIT PREPARED or ROLLBACK PREPARED.
-    pub(crate) fn end_prepared(&mut self, gid: &str, commit: bool, alone: bool) -> Result<Tag> {
-        let what = if commit { "COMMIT PREPARED" } else { "ROLLBACK PREPARED" };
-        self.refuse_in_transaction(what, alone)?;
-        let prepared = self.shared.engine.claim_prepared(gid)?;
-        if let Some(note) = Note::decode(&prepared.info().note)
-            && note.owner != kept(&self.user)
-            && !self.options.is_owner
-        {
-            return Err(SqlError::new(
-                SqlState::INSUFFICIENT_PRIVILEGE,
-                "permission denied to finish prepared transaction",
-            )
-            .hint(format!("Only \"{}\", who has prepared it, can do that.", note.owner)));
-        }
-        let ended = if commit { prepared.commit()? } else { prepared.rollback()? };
-        self.last_csn = self.last_csn.max(ended);
-        tag(what)
+/// COMMIT PREPARED or ROLLBACK PREPARED.
+pub(crate) fn end(session: &mut SessionContext, gid: &str, commit: bool, alone: bool) -> Result<Tag> {
+    let what = if commit { "COMMIT PREPARED" } else { "ROLLBACK PREPARED" };
+    session.refuse_in_transaction(what, alone)?;
+    let prepared = session.shared.engine.claim_prepared(gid)?;
+    if let Some(note) = Note::decode(&prepared.info().note)
+        && note.owner != kept(&session.user)
+        && !session.options.is_owner
+    {
+        return Err(SqlError::new(
+            SqlState::INSUFFICIENT_PRIVILEGE,
+            "permission denied to finish prepared transaction",
+        )
+        .hint(format!("Only \"{}\", who has prepared it, can do that.", note.owner)));
     }
+    let ended = if commit { prepared.commit()? } else { prepared.rollback()? };
+    session.last_csn = session.last_csn.max(ended);
+    tag(what)
 }
 
 fn cannot(what: &str) -> SqlError {

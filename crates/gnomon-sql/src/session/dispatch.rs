@@ -5,7 +5,9 @@ use super::{
     parse::{Command, Discard, hint_instead, on_fit_stack},
 };
 use crate::{
-    Notice, Result, Severity, SqlError, SqlState, copy, ddl,
+    Notice, Result, Severity, SqlError, SqlState,
+    context::two_phase,
+    copy, ddl,
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments, plannable},
     types::{Datum, Type, column_type},
@@ -29,7 +31,7 @@ impl Session {
             Command::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
             Command::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
             Command::PrepareTransaction(gid) => self.prepare_transaction(gid, notices),
-            Command::EndPrepared { gid, commit } => self.context.end_prepared(gid, *commit, alone),
+            Command::EndPrepared { gid, commit } => two_phase::end(&mut self.context, gid, *commit, alone),
             Command::Savepoint(name) => {
                 self.context.set_savepoint(name, self.opened.portals.opened())?;
                 tag("SAVEPOINT")

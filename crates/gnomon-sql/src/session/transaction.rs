@@ -7,7 +7,7 @@ use gnomon_engine::Interrupt;
 use super::{Session, TransactionStatus, again::Pipeline};
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
-    context::{State, Undone},
+    context::{State, Undone, two_phase},
     sink::{Tag, tag},
 };
 
@@ -111,7 +111,7 @@ impl Session {
             }
             State::Block => {}
         }
-        let prepared = self.context.prepare_transaction(gid, self.opened.portals.wait_to_be_held());
+        let prepared = two_phase::prepare(&mut self.context, gid, self.opened.portals.wait_to_be_held());
         // Prepared or rolled back, the session has no transaction any more.
         self.leave_transaction(prepared.is_ok());
         prepared?;
