@@ -109,7 +109,7 @@ pub(crate) enum Failpoint {
     /// Places that become free are overwritten with nonsense. No fault: it makes others visible.
     FreeScribbled,
 
-    // store::logged
+    // store::page_wal
     /// Pages of a subtransaction are logged before its undo record is durable.
     UndoNotForced,
     /// Spheres with a page in common stay apart.

@@ -57,7 +57,7 @@ pub use lock::{Interrupt, InterruptReason};
 pub use page::PageSize;
 pub use procedure::{AccessSet, Call, Execution, Procedure, ProcedureStats};
 pub use recovery::{Commits, GID_BYTES_MAX, Records, Recovery};
-pub use store::logged::{LogShape, Strategy};
+pub use store::page_wal::{LogShape, Strategy};
 pub use store::shadow::{
     Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,
     check_backup, read_header as read_backup_header,

@@ -10,7 +10,7 @@ use crate::{
     op::Family,
     procedure::{Execution, Procedure},
     recovery::{Access, Commits, Recovery, Replaying, Setup},
-    store::logged::LogShape,
+    store::page_wal::LogShape,
     sync::Arc,
 };
 

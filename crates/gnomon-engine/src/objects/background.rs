@@ -50,7 +50,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
     let run = move || {
         while background.wait() {
             // An error has stopped the store, which reports it at its next use.
-            if weak.upgrade().is_none_or(|inner| inner.store.write_large_spheres().is_err()) {
+            if weak.upgrade().is_none_or(|inner| inner.store.log.write_large_spheres().is_err()) {
                 break;
             }
         }

@@ -56,7 +56,7 @@ use std::{collections::HashMap, path::Path, time::Duration};
 
 pub use crate::access::objects::{Header, ObjectShape, Reference};
 pub use crate::lock::{LevelWaits, Victim};
-pub use crate::store::logged::{LogShape, LoggedActivity, Strategy};
+pub use crate::store::page_wal::{LogShape, LoggedActivity, Strategy};
 pub use operation::Operation;
 pub use transaction::{ObjectSavepoint, ObjectTransaction};
 
@@ -68,7 +68,7 @@ use crate::{
     lock::{KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId, WaitCounter, WaitOptions},
     store::{
         GroupCommit,
-        logged::{Contents, Limits, LoggedStore, Opening},
+        page_wal::{Contents, Limits, LoggedStore, Opening},
     },
     sync::{
         Arc, Mutex,
@@ -263,7 +263,7 @@ impl ObjectDatabase {
     /// Begins a transaction.
     pub fn begin(&self) -> Result<ObjectTransaction> {
         self.0.check_open()?;
-        Ok(ObjectTransaction::new(self.0.clone(), TxnId(self.0.store.new_id())))
+        Ok(ObjectTransaction::new(self.0.clone(), TxnId(self.0.store.log.new_id())))
     }
 
     /// The strategy that the database was made with.
@@ -282,7 +282,7 @@ impl ObjectDatabase {
             pages: self.0.store.page_waits(),
             objects: self.0.object_waits.read(),
             repeated_operations: self.0.repeated_operations.load(Ordering::Relaxed),
-            store: self.0.store.activity(),
+            store: self.0.store.log.activity(),
         }
     }
 
@@ -293,7 +293,7 @@ impl ObjectDatabase {
 
     /// Returns the length of the log of pages, in bytes.
     pub fn log_bytes(&self) -> u64 {
-        self.0.store.log_bytes()
+        self.0.store.log.log_bytes()
     }
 
     /// Makes everything durable and closes the database. Transactions that are still open fail from here on.

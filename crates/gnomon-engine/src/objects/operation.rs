@@ -11,7 +11,7 @@ use crate::{
     Error, Result,
     access::objects::{self, Header},
     lock::{Mode, WaitOptions, key_mode, tree_mode},
-    store::logged::PageAccess,
+    store::page_wal::PageAccess,
 };
 
 /// Room in the header of an object, for so many pages or references.

@@ -10,7 +10,7 @@ use crate::{
     disk::SimDisk,
     env::Rng,
     failpoint::Failpoint,
-    store::logged::{LogEntry, log_entries},
+    store::page_wal::{LogEntry, log_entries},
     sync::thread,
 };
 
@@ -520,7 +520,7 @@ fn operations_of_a_transaction_run_at_once_and_are_undone_together() {
         let mut txn = db.begin().unwrap();
         txn.operate_in_parallel([change(2, false), change(6, false)]).unwrap();
         // What is running when the machine stops.
-        db.0.store.write_large_spheres().unwrap();
+        db.0.store.log.write_large_spheres().unwrap();
         let image = disk.crash_image_synced();
         let db = open(&image, options, None).unwrap();
         assert_eq!(first_bytes(&db, document, 8), "x...x...", "{strategy:?}");

@@ -17,7 +17,7 @@ use crate::{
     lock::{LockOwner, WaitOptions},
     store::{
         GroupCommit,
-        logged::{Loser, Strategy, Subtxn, Undo},
+        page_wal::{Loser, Strategy, Subtxn, Undo},
     },
     sync::{Arc, Mutex, atomic, thread},
 };
@@ -127,7 +127,7 @@ impl Shared {
 
     /// Makes an owner of locks on pages. While it has some, no subobject is waited for, so no deadlock is about both.
     fn page_locks(&self) -> LockOwner {
-        self.inner.locks.owner(TxnId(self.inner.store.new_id()))
+        self.inner.locks.owner(TxnId(self.inner.store.log.new_id()))
     }
 
     /// Runs the code of an operation within a subtransaction.
@@ -243,7 +243,7 @@ impl Shared {
                 }
                 page_locks.release_all();
                 ended?;
-                if store.has_large_sphere() {
+                if store.log.has_large_sphere() {
                     self.inner.background.wake();
                 }
                 Ok(Outcome::Done(result))
@@ -595,7 +595,7 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     for loser in losers {
         let mut page_locks = inner.locks.owner(loser.txn);
         for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
-            let steps = undo::decode(&inner.store.undo_record(loser, index)?)?;
+            let steps = undo::decode(&inner.store.log.undo_record(loser, index)?)?;
             compensate(inner, loser.txn, &mut page_locks, *subtxn, &steps)?;
         }
         inner.store.end_undone(loser.txn);

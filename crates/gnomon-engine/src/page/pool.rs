@@ -303,9 +303,10 @@ impl Shard {
     }
 }
 
-/// The frames of a store.
+/// The frames of a store. Clones are the same pool.
+#[derive(Clone)]
 pub(crate) struct Pool {
-    shards: Box<[Line<Mutex<Shard>>]>,
+    shards: Arc<[Line<Mutex<Shard>>]>,
     shard_bytes: usize,
 }
 
@@ -519,7 +520,7 @@ mod tests {
                 pool.remove(pool.get(key(index % 50)).unwrap_or_else(|| load(&pool, index)).frame());
             }
             // A page that is larger than its shard is there alone.
-            for shard in &pool.shards {
+            for shard in &*pool.shards {
                 let keys = shard.lock().clock.clone();
                 let frames: Vec<_> =
                     keys.iter().map(|key| shard.lock().slots.get(*key).unwrap().frame.clone()).collect();

@@ -1,6 +1,6 @@
 //! The list of recovery methods, with their names.
 
-use crate::{Error, Result, access::directory_damage, store::logged::Strategy};
+use crate::{Error, Result, access::directory_damage, store::page_wal::Strategy};
 
 /// The recovery method of a database. It is chosen when the database is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

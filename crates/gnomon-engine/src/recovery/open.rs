@@ -15,7 +15,7 @@ use crate::{
     page::PageSize,
     store::{
         Store,
-        logged::{LogShape, LoggedStore, Strategy},
+        page_wal::{LogShape, LoggedStore, Strategy},
         shadow::{self, ShadowStore},
     },
     sync::Arc,
@@ -207,7 +207,7 @@ pub(crate) fn open(
             Some(logical_wal::Wal::find(disk, &store, setup, records)?)
         }
     };
-    check_made(setup, store.stats().unit, store.is_mirrored(), recovery)?;
+    check_made(setup, store.stats().unit, store.mirror.is_mirrored(), recovery)?;
     let method: Box<dyn Method> = match journal {
         None => Box::new(ShadowPaging::new(store.clone(), NoJournal, setup.commits)?),
         Some(wal) => Box::new(ShadowPaging::new(store.clone(), wal, setup.commits)?),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     GroupCommit, PageRead, check_page_size,
-    logged::LoggedStore,
+    page_wal::LoggedStore,
     shadow::{Activity, ShadowStore},
 };
 use crate::{
@@ -157,7 +157,7 @@ impl Store {
 
     /// Returns the faults of disks and copies that were found since the last call.
     pub fn take_reports(&self) -> Vec<String> {
-        self.shadow().map(|store| store.take_reports()).unwrap_or_default()
+        self.shadow().map(|store| store.mirror.take_reports()).unwrap_or_default()
     }
 
     /// Returns the store, which must be one that recovers by shadow paging.

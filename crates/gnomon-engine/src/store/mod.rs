@@ -4,8 +4,9 @@
 //! memory, ordered by its holder (trees latch top-down); never held while waiting for a lock.
 
 mod any;
+mod commits;
 mod durable;
-pub mod logged;
+pub mod page_wal;
 pub mod shadow;
 
 pub use any::{Store, StoreStats};

@@ -29,7 +29,7 @@ use crate::{
     restore,
     store::{
         Store,
-        logged::{LogShape, Strategy},
+        page_wal::{LogShape, Strategy},
         shadow::{Backup, FILE, PinnedRoot},
     },
     sync::Arc,
@@ -195,7 +195,7 @@ fn open(disk: &SimDisk, how: How, seed: u64) -> Result<Database> {
         store.failpoints().turn_on(how.planted);
         if how.is_shadow() {
             let store = store.shadow_mut();
-            store.dirty_bytes_max = DIRTY_PAGES[seed as usize % 2] * 4096;
+            store.batcher.set_dirty_bytes_max(DIRTY_PAGES[seed as usize % 2] * 4096);
             store.write_in_order();
         }
     })?;
@@ -247,8 +247,8 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
         }
         let unasked = rng.chance(1, 10);
         match &db.0.inner.store {
-            Store::Shadow(store) if unasked => store.confirm()?,
-            Store::Logged(store) if unasked => store.write_large_spheres()?,
+            Store::Shadow(store) if unasked => store.batcher.confirm()?,
+            Store::Logged(store) if unasked => store.log.write_large_spheres()?,
             _ => {}
         }
         match &pinned {
@@ -283,8 +283,8 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
         }
         match (rng.below(8), db.0.inner.store.shadow()) {
             // Moves join the batch of whatever commits next, which may change what they move.
-            (0, Some(store)) => drop(store.move_some(crate::store::shadow::Young::Move)?),
-            (1, Some(store)) => drop(store.clean_some()?),
+            (0, Some(store)) => drop(store.cleaner.move_some(crate::store::shadow::Young::Move)?),
+            (1, Some(store)) => drop(store.cleaner.clean_some()?),
             _ => {}
         }
         let isolation = if rng.chance(1, 2) { Isolation::ReadCommitted } else { Isolation::Serializable };

@@ -55,7 +55,7 @@ fn open_with(disk: &SimDisk, options: Options, race: Option<Failpoint>) -> Datab
         |store| {
             if let Store::Shadow(_) = store {
                 let store = store.shadow_mut();
-                store.dirty_bytes_max = 4096;
+                store.batcher.set_dirty_bytes_max(4096);
                 store.failpoints.turn_on(race);
             }
         },

@@ -49,7 +49,7 @@ fn open(disk: &SimDisk, recovery: Recovery) -> Result<Database> {
     };
     Database::open_store(disk.into(), options, crate::recovery::Access::Write, |store| {
         if store.shadow().is_some() {
-            store.shadow_mut().dirty_bytes_max = 8 * 4096;
+            store.shadow_mut().batcher.set_dirty_bytes_max(8 * 4096);
         }
     })
 }

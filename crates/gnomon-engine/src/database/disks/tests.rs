@@ -57,12 +57,12 @@ fn contents(db: &Database, tree: TreeId) -> Result<Contents> {
 fn repair(db: &Database) {
     let store = db.0.inner.store.as_shadow();
     for _ in 0..1000 {
-        store.repair_some().unwrap();
-        if store.has_all_copies() {
+        store.repairer.repair_some().unwrap();
+        if store.mirror.has_all_copies() {
             return;
         }
     }
-    panic!("copies are missing for ever: {:?}", store.take_reports());
+    panic!("copies are missing for ever: {:?}", store.mirror.take_reports());
 }
 
 fn is_sound(set: DiskSet) -> bool {
@@ -158,7 +158,7 @@ fn a_fresh_disk_is_filled_and_is_enough() {
     let pinned = db.0.inner.store.as_shadow().pin();
     let part = disk.crash_image_everything();
     let fresh = MemDisk::new();
-    let number = db.0.inner.store.as_shadow().add_disk(&fresh, 2, false).unwrap();
+    let number = db.0.inner.store.as_shadow().repairer.add_disk(&fresh, 2, false).unwrap();
     assert_eq!(number, 2, "pages still name the lost one");
     fill(&db, tree, 150, &mut right);
     repair(&db);
@@ -203,7 +203,7 @@ fn a_database_of_one_disk_becomes_a_mirrored_one() {
     let (first, second) = (MemDisk::new(), MemDisk::new());
     let db = open((&first).into(), false).unwrap();
     let (tree, mut right) = create(&db, 300);
-    db.0.inner.store.as_shadow().add_disk(&second, 1, true).unwrap();
+    db.0.inner.store.as_shadow().repairer.add_disk(&second, 1, true).unwrap();
     fill(&db, tree, 50, &mut right);
     repair(&db);
     assert_eq!(db.mirroring(), (true, true));
@@ -296,7 +296,7 @@ fn disks_of_other_databases_are_refused() {
     assert!(matches!(open(set(&a, &b), false), Err(Error::NotADatabase { .. })));
     assert!(matches!(open(set(&a, &a), false), Err(Error::NotADatabase { .. })));
     let db = open((&a).into(), false).unwrap();
-    assert!(matches!(db.0.inner.store.as_shadow().add_disk(&b, 1, true), Err(Error::BadOption(_))));
+    assert!(matches!(db.0.inner.store.as_shadow().repairer.add_disk(&b, 1, true), Err(Error::BadOption(_))));
 }
 
 /// A database on the first of two parts, to be mirrored to the second, and nothing but what the test does.
@@ -315,7 +315,7 @@ fn single(disk: &SimDisk, count: u32) -> (Database, Arc<dyn Disk>, TreeId, Conte
 #[test]
 fn a_crash_while_a_mirror_is_added_leaves_the_state() {
     let add = |db: &Database, second: &dyn Disk| -> Result<()> {
-        db.0.inner.store.as_shadow().add_disk(second, 1, true)?;
+        db.0.inner.store.as_shadow().repairer.add_disk(second, 1, true)?;
         db.make_copies(&mut |_, _| ())?;
         db.close()
     };
@@ -349,8 +349,8 @@ fn a_crash_while_a_mirror_is_added_leaves_the_state() {
 fn the_only_disk_with_everything_is_not_given_up() {
     let disk = SimDisk::of_parts(9, 2);
     let (db, second, tree, right) = single(&disk, 3000);
-    db.0.inner.store.as_shadow().add_disk(&*second, 1, true).unwrap();
-    db.0.inner.store.as_shadow().repair_some().unwrap();
+    db.0.inner.store.as_shadow().repairer.add_disk(&*second, 1, true).unwrap();
+    db.0.inner.store.as_shadow().repairer.repair_some().unwrap();
     assert!(!db.mirroring().1, "there is more than one step of work");
     disk.remove_part(0);
     let mut txn = db.begin(TxnOptions::default()).unwrap();
@@ -373,7 +373,7 @@ fn a_root_alone_does_not_take_the_number_of_early_writes() {
     txn.put(tree, b"large", &value).unwrap();
     txn.order().unwrap();
     right.insert(b"large".to_vec(), value);
-    db.0.inner.store.as_shadow().add_disk(&*second, 1, true).unwrap();
+    db.0.inner.store.as_shadow().repairer.add_disk(&*second, 1, true).unwrap();
     repair(&db);
     let image = disk.crash_image_everything();
     assert_eq!(contents(&db, tree).unwrap(), right);

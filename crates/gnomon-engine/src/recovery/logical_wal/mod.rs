@@ -323,13 +323,13 @@ impl CommitLog {
             }
         });
         let marks = Arc::downgrade(&log);
-        store.mark_roots(move || match marks.upgrade() {
+        store.batcher.mark_superblocks(move || match marks.upgrade() {
             Some(log) => log.mark().map(Some),
             None => Ok(None),
         });
         // From now on commits are in the log alone for a while: the root says no more that it has everything.
         if access == Access::Write {
-            store.before_writing()?;
+            store.batcher.before_writing()?;
         }
         store.let_pages_wait();
         Ok(log)
@@ -403,7 +403,8 @@ impl CommitLog {
 
     fn look_for_checkpoint(&self) {
         // The log grows while one is under way.
-        let wants = self.log.live_bytes() > self.log_bytes_max / 2 || self.store.has_many_changed_pages();
+        let wants =
+            self.log.live_bytes() > self.log_bytes_max / 2 || self.store.batcher.has_many_dirty_pages();
         self.wants_checkpoint.store(wants, Ordering::Release);
     }
 

@@ -13,7 +13,7 @@ use crate::{
     mvcc::{APPLIERS, Keyspace, TreeRef, TreeState, applier},
     op::{Calls, absent},
     recovery::Grown,
-    store::logged::{TreeAccess, TreeSubtxn},
+    store::page_wal::{TreeAccess, TreeSubtxn},
     sync::{Arc, MutexGuard},
     write_set::{Write, WriteSet},
 };

@@ -44,7 +44,7 @@ use crate::{
     page::PageSize,
     store::{
         GroupCommit, Store,
-        logged::{Contents, Limits, LoggedStore, Loser, Opening, Strategy},
+        page_wal::{Contents, Limits, LoggedStore, Loser, Opening, Strategy},
     },
     sync::{Arc, Mutex},
     wal::LogCounts,
@@ -159,7 +159,7 @@ impl Method for PageWal {
 
     fn new_txn_id(&self) -> TxnId {
         // Undo records in the log name transactions.
-        TxnId(self.store.new_id())
+        TxnId(self.store.log.new_id())
     }
 
     fn note_change(
@@ -258,12 +258,12 @@ impl Method for PageWal {
     }
 
     fn due(&self) -> Due {
-        Due { clean: self.store.has_large_sphere(), ..Due::default() }
+        Due { clean: self.store.log.has_large_sphere(), ..Due::default() }
     }
 
     fn clean_some(&self) -> bool {
         // A failure poisons the store.
-        let _ = self.store.write_large_spheres();
+        let _ = self.store.log.write_large_spheres();
         false
     }
 
@@ -276,7 +276,7 @@ impl Method for PageWal {
     }
 
     fn log(&self) -> (u64, Option<LogCounts>) {
-        (self.store.log_bytes(), None)
+        (self.store.log.log_bytes(), None)
     }
 
     fn pages_in_use(&self) -> Option<Vec<PageId>> {
@@ -303,7 +303,7 @@ fn reclaim(wal: &PageWal, keyspace: &Keyspace, pages_max: usize) -> Result<bool>
     if let Some(csn) = dropped_by {
         keyspace.store.wait_durable(csn)?;
     }
-    let mut page_locks = keyspace.locks.owner(TxnId(logged.new_id()));
+    let mut page_locks = keyspace.locks.owner(TxnId(logged.log.new_id()));
     let txn = page_locks.txn();
     let (subtxn, all) = logged.change_trees(txn, &mut page_locks, |pages| {
         let all = tree.reclaim(pages, pages_max)?;

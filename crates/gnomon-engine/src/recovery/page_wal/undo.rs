@@ -3,7 +3,7 @@
 //! They are made of values: a transaction that changes a key has it alone until it has its CSN. So the same step
 //! takes back a value that was put and operations that were applied.
 
-use crate::{Error, Result, TreeId, access::Change, mvcc::Keyspace, store::logged::TreeAccess};
+use crate::{Error, Result, TreeId, access::Change, mvcc::Keyspace, store::page_wal::TreeAccess};
 
 /// The directory of trees, where a step of an undo record names a tree.
 pub(super) const DIRECTORY: TreeId = TreeId(0);

@@ -24,12 +24,12 @@ impl Copies {
 
     /// Returns the disks, by number.
     pub fn disks(&self) -> Vec<DiskInfo> {
-        self.store.disk_infos()
+        self.store.repairer.disk_infos()
     }
 
     /// Returns two flags: true if each page has two copies, and true if all have them by now.
     pub fn mirroring(&self) -> (bool, bool) {
-        (self.store.is_mirrored(), self.store.has_all_copies())
+        (self.store.mirror.is_mirrored(), self.store.mirror.has_all_copies())
     }
 
     /// Adds a disk, of which `path` is a directory, to the set and to the store. Returns its number.
@@ -37,35 +37,35 @@ impl Copies {
         if !self.takes_disks {
             return Err(one_disk());
         }
-        self.store.check_room_for_disk()?;
-        let mirrored = mirror || self.store.is_mirrored();
-        let given = set.add(path, mirrored, |given| self.store.uses_disk(given))?;
+        self.store.repairer.check_room_for_disk()?;
+        let mirrored = mirror || self.store.mirror.is_mirrored();
+        let given = set.add(path, mirrored, |given| self.store.mirror.uses_disk(given))?;
         let disk = set.disks().nth(given).expect("it was added").clone();
-        self.store.add_disk(&*disk, given, mirror)
+        self.store.repairer.add_disk(&*disk, given, mirror)
     }
 
     /// True if a disk was lost that another one can stand in for.
     pub fn wants_disk(&self) -> bool {
-        self.store.wants_disk()
+        self.store.mirror.wants_disk()
     }
 
     /// True if copies are damaged or missing.
     pub fn wants_repair(&self) -> bool {
-        self.store.wants_repair()
+        self.store.repairer.wants_repair()
     }
 
     /// Makes some of the copies that are missing.
     pub fn repair_some(&self) -> Result<Repair> {
-        self.store.repair_some()
+        self.store.repairer.repair_some()
     }
 
     /// Makes the copies that pages lack, until all have theirs; false if there is no room for some. `progress` is
     /// called with pages used on the disk that has fewest, and on the one that has most.
     pub fn repair_all(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<bool> {
         loop {
-            let repair = self.store.repair_some()?;
+            let repair = self.store.repairer.repair_some()?;
             let used = || {
-                let there = self.store.disk_infos().into_iter().filter(|info| info.given.is_some());
+                let there = self.store.repairer.disk_infos().into_iter().filter(|info| info.given.is_some());
                 there.map(|info| info.used_pages)
             };
             progress(used().min().unwrap_or_default(), used().max().unwrap_or_default());
@@ -79,16 +79,16 @@ impl Copies {
 
     /// Reads all copies, and repairs what is damaged.
     pub fn scrub(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<ScrubReport> {
-        self.store.scrub(progress)
+        self.store.repairer.scrub(progress)
     }
 
     /// The same of about so many bytes, from a logical page on. Returns where to go on; none at the end.
     pub fn scrub_some(&self, from: u64, bytes: u64, report: &mut ScrubReport) -> Result<Option<u64>> {
-        self.store.scrub_some(from, bytes, report)
+        self.store.repairer.scrub_some(from, bytes, report)
     }
 
     /// Adds a sentence for an operator of the database.
     pub fn report(&self, what: String) {
-        self.store.report(what);
+        self.store.mirror.report(what);
     }
 }

@@ -200,11 +200,12 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
     fn due(&self) -> Due {
         let is_forced = self.commits != Commits::Unforced;
         Due {
-            confirm: is_forced && !self.store.is_confirmed(),
-            repair: self.store.wants_repair(),
-            checkpoint: self.journal.wants_checkpoint() || !is_forced && self.store.has_many_changed_pages(),
+            confirm: is_forced && !self.store.batcher.is_confirmed(),
+            repair: self.store.repairer.wants_repair(),
+            checkpoint: self.journal.wants_checkpoint()
+                || !is_forced && self.store.batcher.has_many_dirty_pages(),
             clean: false,
-            tidy: self.store.wants_cleaning(),
+            tidy: self.store.cleaner.wants_cleaning(),
         }
     }
 
@@ -217,12 +218,12 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
 
     fn clean_some(&self) -> bool {
         // An error other than of the disk, which stops the database, is damage: others will find it.
-        self.store.clean_some().unwrap_or(false)
+        self.store.cleaner.clean_some().unwrap_or(false)
     }
 
     fn confirm(&self) -> bool {
         // A failure poisons the store.
-        let _ = self.store.confirm();
+        let _ = self.store.batcher.confirm();
         true
     }
 

@@ -43,11 +43,13 @@ pub(in crate::recovery) fn open_store(
     let mut opened = Store::Shadow(Arc::new(store));
     prepare(&mut opened);
     let store = opened.shadow().expect("it is one").clone();
-    let nothing_lost = store.disk_infos().iter().all(|info| info.given.is_some());
+    let nothing_lost = store.repairer.disk_infos().iter().all(|info| info.given.is_some());
     if !setup.is_read_only() && nothing_lost {
         // Without it the database is as good: a full disk is no reason not to open it.
-        if let Err(error) = disks.mend_lists(store.is_mirrored(), |given| store.uses_disk(given)) {
-            store.report(format!("a list of directories could not be written anew: {error}"));
+        if let Err(error) =
+            disks.mend_lists(store.mirror.is_mirrored(), |given| store.mirror.uses_disk(given))
+        {
+            store.mirror.report(format!("a list of directories could not be written anew: {error}"));
         }
     }
     Ok(store)

@@ -46,7 +46,7 @@ pub(crate) fn verify_pages(
     };
     let store = Arc::new(ShadowStore::open_on(disks, how)?);
     let of_disk = |detail| Finding { file: FILE.into(), page: 0, detail, severity: Severity::Spare };
-    let left_behind: Vec<Finding> = store.take_reports().into_iter().map(of_disk).collect();
+    let left_behind: Vec<Finding> = store.mirror.take_reports().into_iter().map(of_disk).collect();
     let found = store.verify(progress)?;
     // Of a damaged directory the finding tells.
     let recovery = match recovery_of(&store) {
@@ -61,7 +61,7 @@ pub(crate) fn verify_pages(
         free_pages: found.free_pages,
         segments_empty: found.segments_empty,
         table_pages: found.table_pages,
-        disks_lost: store.disk_infos().iter().filter(|info| info.given.is_none()).count() as u64,
+        disks_lost: store.repairer.disk_infos().iter().filter(|info| info.given.is_none()).count() as u64,
         store: Store::Shadow(store),
     })
 }

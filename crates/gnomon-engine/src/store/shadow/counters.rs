@@ -9,7 +9,7 @@
 
 use std::io;
 
-use super::root::ROOT_PAGES;
+use super::page_table::place::SUPERBLOCK_PAGES;
 use crate::{
     disk::File,
     page::PAGE_BYTES,
@@ -44,7 +44,7 @@ pub struct Activity {
     pub table_pages: u64,
     /// Bitmaps of space written.
     pub bitmap_pages: u64,
-    /// Copies of the root written.
+    /// Copies of the superblock written.
     pub root_pages: u64,
     /// Physical pages of zeros written where the file grew, and over torn ones.
     pub zeroed_pages: u64,
@@ -104,7 +104,7 @@ impl Activity {
 
 /// A number that only grows.
 #[derive(Default)]
-pub(super) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
     pub fn add(&self, count: u64) {
@@ -118,7 +118,7 @@ impl Counter {
 
 /// The counters of a store; [`Activity`] says what they mean.
 #[derive(Default)]
-pub(super) struct Counters {
+pub struct Counters {
     pub batches: Counter,
     pub syncs: Counter,
     pub bytes_written: Counter,
@@ -157,7 +157,7 @@ impl Counters {
     }
 }
 
-/// A file whose writes and syncs are counted, and its root pages, which are known by where they are.
+/// A file whose writes and syncs are counted, and its superblock pages, which are known by where they are.
 pub(super) struct Counted {
     pub file: Arc<dyn File>,
     pub counters: Arc<Counters>,
@@ -170,7 +170,7 @@ impl File for Counted {
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> io::Result<()> {
         self.counters.bytes_written.add(buf.len() as u64);
-        if offset < ROOT_PAGES * PAGE_BYTES as u64 {
+        if offset < SUPERBLOCK_PAGES * PAGE_BYTES as u64 {
             self.counters.root_pages.add((buf.len() / PAGE_BYTES) as u64);
         }
         self.file.write_at(offset, buf)
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn bytes_written_are_those_of_the_pages_of_every_kind() {
-        let mut store = ShadowStore::open(&MemDisk::new(), Some(7), 1 << 20, false).unwrap();
-        store.dirty_bytes_max = 32 * 4096;
+        let store = ShadowStore::open(&MemDisk::new(), Some(7), 1 << 20, false).unwrap();
+        store.batcher.set_dirty_bytes_max(32 * 4096);
         let before = store.stats().activity;
         assert_eq!((before.pages_written(), before.syncs, before.batches), (0, 0, 0));
         let mut ids = Vec::new();
@@ -224,11 +224,11 @@ mod tests {
             drop(pages);
             store.flush().unwrap();
         }
-        store.mend_some(0).unwrap();
+        store.repairer.mend_some(0).unwrap();
         store.close().unwrap();
         let after = store.stats().activity;
         assert_eq!(after.bytes_written, after.pages_written() * 4096);
-        assert!(after.early_pages >= 100, "a smaller pool writes early: {after:?}");
+        assert!(after.early_pages >= 100, "a smaller pool flushes early: {after:?}");
         assert_eq!(after.data_pages + after.early_pages, 300, "{after:?}");
         assert!(after.batches == 3 && after.bitmap_pages == 3 && after.table_pages >= 3, "{after:?}");
         // Three batches, closing, and the first write of the run.

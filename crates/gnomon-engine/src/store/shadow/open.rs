@@ -1,34 +1,35 @@
 //! Opening a store: finding its newest durable state on its disks, and making one.
 //!
-//! Promises: opening reads the roots and what the newest lists, however large the store is. What it finds is durable on
-//! every disk before anything is served. A disk that is missing, or was used without the others, is told of; a mirrored
-//! store is opened without it only if the caller says so, since what was committed while it alone was there is on it
-//! alone.
+//! Promises: opening reads the superblocks and what the newest lists, however large the store is. What it finds is
+//! durable on every disk before anything is served. A disk that is missing, or was used without the others, is told of;
+//! a mirrored store is opened without it only if the caller says so, since what was committed while it alone was there
+//! is on it alone.
 
 use std::collections::BTreeSet;
 
 use super::{
-    FILE, Logical, ShadowStore, UNFINISHED_FILE,
+    ShadowStore,
+    allocator::{Allocator, space::Space, spaces::Spaces},
+    batcher::Batcher,
+    cleaner::Cleaner,
     counters::{Counted, Counters},
-    disks::{Disks, Member},
-    pin,
-    place::DISKS_MAX,
-    root::{self, DiskEntry, DiskState, DiskTable, LogMark, ROOT_PAGES, Root, RootCopy},
-    space::Space,
-    spaces::Spaces,
-    table::PageEntry,
-    translate::Translations,
+    mirror::{
+        FoundCopies, Mirror,
+        disks::{Disks, Member},
+        files::{FILE, UNFINISHED_FILE, disk_identity, file_name, foreign_file, make_file},
+        repair::Repairer,
+    },
+    page_table::{PageTable, node::PageEntry, place::DISKS_MAX},
+    snapshots::Snapshots,
+    superblock::{self, DiskEntry, DiskState, DiskTable, LogMark, Superblock, SuperblockCopy},
 };
 use crate::{
     Csn, Error, Result,
-    disk::{Disk, File, LIST_FILES},
+    disk::{Disk, File},
     failpoint::Failpoints,
     page::{PAGE_BYTES, PageSize, pool::Pool},
-    store::Durability,
-    sync::{
-        Arc, Line, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    store::commits::Commits,
+    sync::{Arc, Line, Mutex},
 };
 
 /// How a store is opened.
@@ -50,15 +51,15 @@ pub struct Opening {
 
 /// The state that was found on the disks that were given.
 struct Found {
-    newest: RootCopy,
+    newest: SuperblockCopy,
     /// The file of each disk that belongs to the newest state, by its number, and which of those given it is.
     files: [Option<(Arc<dyn File>, usize)>; DISKS_MAX],
     /// Disks of the newest state that are missing, or were left behind.
     missing: Vec<usize>,
     /// The reasons why some of them were left behind.
     reports: Vec<String>,
-    /// True if every copy of the root on every disk is whole.
-    roots_whole: bool,
+    /// True if every copy of the superblock on every disk is whole.
+    superblocks_whole: bool,
 }
 
 impl Found {
@@ -70,13 +71,6 @@ impl Found {
         let files = self.files.iter().enumerate();
         files.filter_map(|(disk, file)| Some((disk, &file.as_ref()?.0)))
     }
-}
-
-/// Returns the identity of a disk that is added under this number after this batch.
-pub(super) fn disk_identity(database: u64, disk: usize, batch: u64) -> u64 {
-    let bytes = [database, disk as u64, batch].map(u64::to_le_bytes).concat();
-    let (low, high) = (crc32c::crc32c(&bytes), crc32c::crc32c(&bytes[..20]));
-    database.rotate_left(disk as u32) ^ u64::from(low) ^ u64::from(high) << 32
 }
 
 impl ShadowStore {
@@ -94,7 +88,7 @@ impl ShadowStore {
     }
 
     /// Opens the store on its disks, in any order, or makes one if there is none and `how` says so.
-    /// Reads the roots only, however large the store is.
+    /// Reads the superblocks only, however large the store is.
     pub fn open_on(disks: &[&dyn Disk], how: Opening) -> Result<ShadowStore> {
         let mut files: Vec<Option<Arc<dyn File>>> = Vec::new();
         for disk in disks {
@@ -118,7 +112,7 @@ impl ShadowStore {
             files = Self::create(disks, database, how)?;
         }
         let mut found = Self::find(files, how.degraded)?;
-        let is_clean = found.newest.root.closed && found.roots_whole && found.missing.is_empty();
+        let is_clean = found.newest.superblock.closed && found.superblocks_whole && found.missing.is_empty();
         if !is_clean && !how.read_only {
             Self::recover(&mut found)?;
         }
@@ -135,8 +129,9 @@ impl ShadowStore {
             return Ok(false);
         }
         for file in files.iter().flatten() {
-            let copies = root::read_copies(&**file)?;
-            if !copies.iter().flatten().all(|copy| copy.root.depth == 0) || copies.iter().any(Result::is_err)
+            let copies = superblock::read_copies(&**file)?;
+            if !copies.iter().flatten().all(|copy| copy.superblock.depth == 0)
+                || copies.iter().any(Result::is_err)
             {
                 return Ok(false);
             }
@@ -147,26 +142,26 @@ impl ShadowStore {
     /// Finds the newest durable state.
     fn find(given: Vec<Option<Arc<dyn File>>>, degraded: bool) -> Result<Found> {
         let mut copies = Vec::new();
-        let mut roots_whole = true;
+        let mut superblocks_whole = true;
         // Which disk each of those given is.
-        let mut owners: Vec<Option<RootCopy>> = Vec::new();
+        let mut owners: Vec<Option<SuperblockCopy>> = Vec::new();
         for file in &given {
             let on_disk = match file {
-                Some(file) => match root::read_copies(&**file) {
+                Some(file) => match superblock::read_copies(&**file) {
                     // As good as not there.
                     Err(_) if degraded && given.len() > 1 => Vec::new(),
                     copies => copies?.into(),
                 },
                 None => Vec::new(),
             };
-            roots_whole &= on_disk.iter().all(Result::is_ok);
-            owners.push(on_disk.iter().flatten().max_by_key(|copy| copy.root.batch).cloned());
+            superblocks_whole &= on_disk.iter().all(Result::is_ok);
+            owners.push(on_disk.iter().flatten().max_by_key(|copy| copy.superblock.batch).cloned());
             copies.extend(on_disk);
         }
         let mut numbers = BTreeSet::new();
         for owner in owners.iter().flatten() {
             let first = owners.iter().flatten().next().expect("this is one");
-            if owner.root.database != first.root.database {
+            if owner.superblock.database != first.superblock.database {
                 return Err(not_a_database(
                     "of the directories that belong together some hold another database, perhaps one that was made when the right directory was missing: move it out of the way".into(),
                 ));
@@ -178,15 +173,16 @@ impl ShadowStore {
                 )));
             }
         }
-        // Of a disk that was left behind, the roots of its time are no state of today.
+        // Of a disk that was left behind, the superblocks of its time are no state of today.
         let by_number = |disk: usize| -> Option<Arc<dyn File>> {
-            let is_it = |owner: &Option<RootCopy>| owner.as_ref().is_some_and(|owner| owner.disk == disk);
+            let is_it =
+                |owner: &Option<SuperblockCopy>| owner.as_ref().is_some_and(|owner| owner.disk == disk);
             let newest = (0..given.len())
                 .filter(|&at| is_it(&owners[at]))
-                .max_by_key(|&at| owners[at].as_ref().map(|owner| owner.root.batch));
+                .max_by_key(|&at| owners[at].as_ref().map(|owner| owner.superblock.batch));
             given[newest?].clone()
         };
-        let newest = root::newest(&by_number, &copies)?;
+        let newest = superblock::newest(&by_number, &copies)?;
         let mirrored = newest.disks.mirrored;
         let least = least_batch(&newest, &copies);
         let mut found = Found {
@@ -194,7 +190,7 @@ impl ShadowStore {
             files: [const { None }; DISKS_MAX],
             missing: Vec::new(),
             reports: Vec::new(),
-            roots_whole,
+            superblocks_whole,
         };
         for (number, entry) in found.newest.disks.present() {
             let at = owners.iter().position(|owner| {
@@ -218,7 +214,7 @@ impl ShadowStore {
             }
         }
         for owner in owners.iter().flatten() {
-            let calls_lost = |one: &RootCopy, other: &RootCopy| {
+            let calls_lost = |one: &SuperblockCopy, other: &SuperblockCopy| {
                 one.disks.disks.get(other.disk).is_some_and(|entry| {
                     entry.state == DiskState::Lost && Some(entry.identity) == identity_of(other)
                 })
@@ -233,7 +229,7 @@ impl ShadowStore {
         let used = |disk: usize| found.newest.disks.disks[disk].used;
         let most = found.present().map(|(disk, _)| used(disk)).max().unwrap_or_default();
         // A disk that is being filled has fewer pages than the one that it is filled from.
-        let lacks = |disk: &usize| !found.newest.root.copies_whole && used(*disk) > most;
+        let lacks = |disk: &usize| !found.newest.superblock.copies_whole && used(*disk) > most;
         if mirrored && degraded && (found.missing.len() > 1 || found.missing.iter().any(lacks)) {
             return Err(not_a_database(format!(
                 "disk {} is missing, and pages have copies nowhere else: going on without it would lose them for good; bring it back, or restore a backup",
@@ -246,7 +242,7 @@ impl ShadowStore {
             return Err(Error::DiskMissing { disk, mirrored });
         }
         for (number, file) in found.present() {
-            let unit = found.newest.root.unit.bytes() as u64;
+            let unit = found.newest.superblock.unit.bytes() as u64;
             let (pages, end) = (file.len()? / unit, found.newest.disks.disks[number].end);
             if pages < end && !mirrored {
                 return Err(Error::Corrupt {
@@ -262,7 +258,7 @@ impl ShadowStore {
     /// Cuts a part of a page at the end of a file. A file that was to grow when the disk was full, or at a crash, may
     /// end within a page, which is not in use.
     fn cut_part_of_page(found: &Found) -> Result<()> {
-        let unit = found.newest.root.unit.bytes() as u64;
+        let unit = found.newest.superblock.unit.bytes() as u64;
         for (_, file) in found.present() {
             let len = file.len()?;
             if !len.is_multiple_of(unit) {
@@ -278,7 +274,7 @@ impl ShadowStore {
         let files = |disk: usize| found.file(disk);
         for (number, file) in found.present() {
             // Pages that a mirrored disk has lost at its end are found to be damaged, and repaired from the copies.
-            let len = found.newest.disks.disks[number].end * found.newest.root.unit.bytes() as u64;
+            let len = found.newest.disks.disks[number].end * found.newest.superblock.unit.bytes() as u64;
             if file.len()? < len {
                 file.allocate(len)?;
             }
@@ -289,18 +285,18 @@ impl ShadowStore {
         for &disk in &found.missing {
             table.disks[disk].state = DiskState::Lost;
         }
-        let copies_whole = found.newest.root.copies_whole && found.missing.is_empty();
-        let root = Root { closed: false, copies_whole, ..found.newest.root };
+        let copies_whole = found.newest.superblock.copies_whole && found.missing.is_empty();
+        let superblock = Superblock { closed: false, copies_whole, ..found.newest.superblock };
         let (disk, place) = (found.newest.disk, found.newest.place);
         let present: Vec<(usize, &dyn File)> = found.present().map(|(disk, file)| (disk, &**file)).collect();
-        let root = renew(&present, root, &table, disk, place)?;
+        let superblock = renew(&present, superblock, &table, disk, place)?;
         // And the pair that it stood in.
-        let root = root.of_new_run();
+        let superblock = superblock.of_new_run();
         for (disk, file) in &present {
-            root.write(*file, &table, *disk, &[])?;
+            superblock.write(*file, &table, *disk, &[])?;
         }
         present.iter().try_for_each(|(_, file)| file.sync())?;
-        found.newest.root = root;
+        found.newest.superblock = superblock;
         found.newest.disks = table;
         Ok(())
     }
@@ -308,68 +304,58 @@ impl ShadowStore {
     /// Makes the store of the state that was found.
     fn assemble(found: &Found, how: Opening) -> Result<ShadowStore> {
         let Found { newest, .. } = found;
-        let root = newest.root;
+        let superblock = newest.superblock;
         let mirrored = newest.disks.mirrored;
         let counters = Arc::<Counters>::default();
-        let disks = Disks::new(mirrored, root.unit);
-        let mut spaces = Spaces::new(mirrored, (PAGE_BYTES / root.unit.bytes()) as u64);
+        let disks = Disks::new(mirrored, superblock.unit);
+        let mut spaces = Spaces::new(mirrored, (PAGE_BYTES / superblock.unit.bytes()) as u64);
         for (number, entry) in newest.disks.disks.iter().enumerate() {
             match (&found.files[number], entry.state) {
                 (Some((file, given)), _) => {
                     let counted = Counted { file: file.clone(), counters: counters.clone() };
                     disks.add(number, Member::new(Arc::new(counted), entry.identity, *given), *entry);
-                    // The file can be longer than the root knows, if a crash came after it grew.
-                    let file_pages = (file.len()? / root.unit.bytes() as u64).max(entry.end);
+                    // The file can be longer than the superblock knows, if a crash came after it grew.
+                    let file_pages = (file.len()? / superblock.unit.bytes() as u64).max(entry.end);
                     spaces.add(number, Space::new(file_pages, entry.used, entry.cursor));
                 }
                 (None, DiskState::Lost | DiskState::Present) => disks.add_lost(number, *entry),
                 (None, DiskState::Absent) => {}
             }
         }
-        let pool = Pool::new(how.pool_bytes);
         let failpoints = Failpoints::default();
-        Ok(ShadowStore {
-            disks,
-            database: root.database,
-            unit: root.unit,
-            dirty_bytes_max: (pool.capacity() / 8).max(8 * PAGE_BYTES),
+        let pool = Pool::new(how.pool_bytes);
+        let commits = Arc::new(Commits::new(superblock.csn, how.read_only, failpoints.clone()));
+        let space = Arc::new(Line(Mutex::new(spaces)));
+        let copies = FoundCopies {
+            whole: superblock.copies_whole && found.missing.is_empty(),
+            wants_disk: mirrored && found.present().count() < 2,
+            reports: found.reports.clone(),
+        };
+        let mirror =
+            Mirror::new(disks, space.clone(), superblock.database, counters, copies, failpoints.clone());
+        let mirror = Arc::new(mirror);
+        let table = Arc::new(PageTable::new(superblock, mirror.clone(), pool.clone(), failpoints.clone()));
+        let allocator =
+            Arc::new(Allocator::new(commits.clone(), mirror.clone(), table.clone(), space, superblock.unit));
+        let snapshots = Arc::new(Snapshots::new(mirror.clone(), table.clone(), allocator.clone()));
+        let batcher = Arc::new(Batcher::new(
+            commits.clone(),
+            mirror.clone(),
+            table.clone(),
+            allocator.clone(),
+            snapshots.clone(),
             pool,
-            gate: Line::default(),
-            accumulating: Line(Mutex::new(super::Accumulating {
-                batch: root.of_new_run().batch + 1,
-                ..super::Accumulating::default()
-            })),
-            early: Mutex::new(()),
-            growing: Mutex::new(()),
-            cleaning_wanted: AtomicBool::new(spaces.is_too_long()),
-            space: Line(Mutex::new(spaces)),
-            extents: Mutex::default(),
-            logical: Line(Mutex::new(Logical {
-                free: Vec::new(),
-                end: root.logical_end,
-                scanned: 0,
-                scan_end: root.logical_end,
-            })),
-            pins: Mutex::new(pin::Pins::default()),
-            translations: Translations::new(failpoints.clone()),
-            counters,
-            restructured: Line::default(),
-            last_csn: Line(AtomicU64::new(root.csn.0)),
-            durability: Durability::new(root.csn, failpoints.clone()),
-            root: Mutex::new(root),
-            poison: OnceLock::new(),
-            tell_poisoned: OnceLock::new(),
-            mark_roots: OnceLock::new(),
-            read_only: AtomicBool::new(how.read_only),
-            has_written: Mutex::new(false),
-            confirmed: AtomicBool::new(true),
-            copies_whole: AtomicBool::new(root.copies_whole && found.missing.is_empty()),
-            wants_disk: AtomicBool::new(mirrored && found.present().count() < 2),
-            private_views: AtomicU64::new(0),
-            fill_found: AtomicBool::new(true),
-            filled: Mutex::default(),
-            damaged: Mutex::default(),
-            reports: Mutex::new(found.reports.iter().cloned().collect()),
+            failpoints.clone(),
+        ));
+        Ok(ShadowStore {
+            cleaner: Cleaner::new(&batcher),
+            repairer: Repairer::new(&batcher),
+            commits,
+            mirror,
+            table,
+            allocator,
+            snapshots,
+            batcher,
             failpoints,
         })
     }
@@ -377,7 +363,7 @@ impl ShadowStore {
     /// Makes a database on empty disks. Gives their files.
     fn create(disks: &[&dyn Disk], database: u64, how: Opening) -> Result<Vec<Option<Arc<dyn File>>>> {
         let Opening { mirrored, unit, .. } = how;
-        let root_pages = root::physical_pages(unit);
+        let root_pages = superblock::physical_pages(unit);
         if disks.len() > DISKS_MAX || mirrored && disks.len() < 2 {
             return Err(Error::BadOption(format!(
                 "a database has 1 to {DISKS_MAX} disks, and 2 at least if it is mirrored, but {} are given",
@@ -399,7 +385,7 @@ impl ShadowStore {
                 state: DiskState::Present,
             });
         }
-        let root = Root {
+        let superblock = Superblock {
             database,
             unit,
             batch: 0,
@@ -416,7 +402,7 @@ impl ShadowStore {
         // A crash leaves files of the other name, or such of new databases, which are no database yet.
         let mut files = Vec::new();
         for (number, disk) in disks.iter().enumerate() {
-            files.push(make_file(*disk, &root, &table, number)?);
+            files.push(make_file(*disk, &superblock, &table, number)?);
         }
         for disk in disks.iter().rev() {
             disk.rename(UNFINISHED_FILE, FILE)?;
@@ -425,66 +411,55 @@ impl ShadowStore {
     }
 }
 
-/// Makes the file of a new disk, under the name of an unfinished one, with this root in all places.
-pub(super) fn make_file(
-    disk: &dyn Disk,
-    root: &Root,
-    table: &DiskTable,
-    number: usize,
-) -> Result<Arc<dyn File>> {
-    let file = disk.open(UNFINISHED_FILE, true)?;
-    file.truncate(0)?;
-    file.allocate(ROOT_PAGES * PAGE_BYTES as u64)?;
-    root.write_all(&*file, table, number)?;
-    file.sync()?;
-    Ok(file)
-}
-
-/// Writes the root anew under the number of a new run, into the other pairs of copies, durably. It was read on disk
-/// `read_on` at `place`.
+/// Writes the superblock anew under the number of a new run, into the other pairs of copies, durably. It was read on
+/// disk `read_on` at `place`.
 ///
 /// After a sync that failed it may have been read from memory only, and the other pair may be all that the disk has. So
 /// it is made durable first in its own pair, beside the copy that was read: if the disk does have that, it survives
 /// there; if not, the other pair holds the state. On the other disks it may not be in that pair at all.
 fn renew(
     files: &[(usize, &dyn File)],
-    root: Root,
+    superblock: Superblock,
     table: &DiskTable,
     read_on: usize,
     place: u64,
-) -> Result<Root> {
+) -> Result<Superblock> {
     for (disk, file) in files {
         if *disk == read_on {
-            file.write_at((place ^ 1) * PAGE_BYTES as u64, &root.encode(table, *disk, &[]))?;
+            file.write_at((place ^ 1) * PAGE_BYTES as u64, &superblock.encode(table, *disk, &[]))?;
         } else {
-            root.write(*file, table, *disk, &[])?;
+            superblock.write(*file, table, *disk, &[])?;
         }
     }
     files.iter().try_for_each(|(_, file)| file.sync())?;
-    let root = root.of_new_run();
+    let superblock = superblock.of_new_run();
     for (disk, file) in files {
-        root.write(*file, table, *disk, &[])?;
+        superblock.write(*file, table, *disk, &[])?;
     }
     files.iter().try_for_each(|(_, file)| file.sync())?;
-    Ok(root)
+    Ok(superblock)
 }
 
 /// Returns the batch that every disk of a state had durably before the newest was begun.
-fn least_batch(newest: &RootCopy, copies: &[Result<RootCopy, root::RootFault>]) -> u64 {
-    // Roots are written to the pairs of copies in turn, so the other pair on that disk has the one before.
+fn least_batch(
+    newest: &SuperblockCopy,
+    copies: &[Result<SuperblockCopy, superblock::SuperblockFault>],
+) -> u64 {
+    // Superblocks are written to the pairs of copies in turn, so the other pair on that disk has the one before.
     let on_it = copies.iter().flatten().filter(|copy| copy.disk == newest.disk);
-    let before = on_it.map(|copy| copy.root.batch).filter(|batch| *batch < newest.root.batch).max();
-    before.unwrap_or(newest.root.batch.saturating_sub(BATCHES_OF_RUN_MAX))
+    let before =
+        on_it.map(|copy| copy.superblock.batch).filter(|batch| *batch < newest.superblock.batch).max();
+    before.unwrap_or(newest.superblock.batch.saturating_sub(BATCHES_OF_RUN_MAX))
 }
 
-/// A batch has a number that is by so much larger at most than that of the one before ([`Root::of_new_run`]).
+/// A batch has a number that is by so much larger at most than that of the one before ([`Superblock::of_new_run`]).
 const BATCHES_OF_RUN_MAX: u64 = 4;
 
 /// Returns the reason if a disk's file is not as it was when the newest state was written. Each batch is durable on all
-/// disks before the next one is begun, and a disk that fails is lost by the next root.
-fn left_behind(owner: &RootCopy, newest: &RootCopy, least: u64) -> Option<String> {
-    let (its, new) = (&owner.root, &newest.root);
-    let state = |root: &Root| (root.csn, root.table, root.logical_end);
+/// disks before the next one is begun, and a disk that fails is lost by the next superblock.
+fn left_behind(owner: &SuperblockCopy, newest: &SuperblockCopy, least: u64) -> Option<String> {
+    let (its, new) = (&owner.superblock, &newest.superblock);
+    let state = |superblock: &Superblock| (superblock.csn, superblock.table, superblock.logical_end);
     if its.batch < least {
         return Some(format!(
             "it is an older copy, of batch {} (commit {}), and the others have batch {} (commit {})",
@@ -505,20 +480,7 @@ fn with_advice(detail: String, mirrored: bool) -> String {
     }
 }
 
-/// Returns the name of a file on a disk that is not the rest of an interrupted creation, if there is one.
-pub(super) fn foreign_file(disk: &dyn Disk) -> Result<Option<String>> {
-    Ok(disk.list()?.into_iter().find(|name| name != UNFINISHED_FILE && !LIST_FILES.contains(&name.as_str())))
-}
-
-/// Returns the name of a disk's file, for messages.
-pub(super) fn file_name(disk: usize) -> String {
-    match disk {
-        0 => FILE.into(),
-        disk => format!("{FILE} (disk {disk})"),
-    }
-}
-
-fn identity_of(copy: &RootCopy) -> Option<u64> {
+fn identity_of(copy: &SuperblockCopy) -> Option<u64> {
     copy.disks.disks.get(copy.disk).map(|entry| entry.identity)
 }
 
@@ -537,13 +499,13 @@ mod tests {
         let disk = SimDisk::new(1);
         drop(ShadowStore::open(&disk, Some(7), 1 << 20, false).unwrap());
         let file = disk.open(FILE, false).unwrap();
-        let copies = root::read_copies(&*file).unwrap();
+        let copies = superblock::read_copies(&*file).unwrap();
         let old = copies[0].clone().unwrap();
         let events = disk.events() as usize;
-        let renewed = renew(&[(0, &*file)], old.root, &old.disks, 0, 1).unwrap();
+        let renewed = renew(&[(0, &*file)], old.superblock, &old.disks, 0, 1).unwrap();
         let traced: Vec<String> = disk.trace()[events..].iter().map(ToString::to_string).collect();
         let expected = ["write pages 0+4096", "sync pages", "write pages 8192+8192", "sync pages"];
         assert!(traced.iter().zip(expected).all(|(event, end)| event.ends_with(end)), "{traced:?}");
-        assert_eq!(renewed, Root { batch: old.root.batch + 3, ..old.root });
+        assert_eq!(renewed, Superblock { batch: old.superblock.batch + 3, ..old.superblock });
     }
 }

@@ -12,9 +12,9 @@ use super::*;
 use crate::{
     disk::SimDisk,
     failpoint::Failpoint,
-    page::PageKind,
+    page::{Page, PageKind},
     store::{PageGuard, PageWrite},
-    sync::{check_random, find_failing_seed, run_seed, thread},
+    sync::{Mutex, atomic::AtomicU64, check_random, find_failing_seed, run_seed, thread},
 };
 
 const SEEDS: u64 = 1000;
@@ -62,8 +62,8 @@ impl World {
     }
 
     fn on(disk: SimDisk, race: Option<Failpoint>) -> Arc<World> {
-        let mut store = open(&disk, Some(7));
-        store.dirty_bytes_max = 4096;
+        let store = open(&disk, Some(7));
+        store.batcher.set_dirty_bytes_max(4096);
         store.failpoints.turn_on(race);
         let pages = store.begin(PAGES as u64).unwrap();
         let ids = (0..PAGES)
@@ -77,8 +77,8 @@ impl World {
     /// The same world, of which nothing is in memory.
     fn opened_again(&self, race: Option<Failpoint>) -> Arc<World> {
         self.store.close().unwrap();
-        let mut store = ShadowStore::open(&self.disk, None, POOL_BYTES, false).unwrap();
-        store.dirty_bytes_max = 4096;
+        let store = ShadowStore::open(&self.disk, None, POOL_BYTES, false).unwrap();
+        store.batcher.set_dirty_bytes_max(4096);
         store.failpoints.turn_on(race);
         let moves = Mutex::new(self.moves.lock().clone());
         Arc::new(World { disk: self.disk.clone(), store: Arc::new(store), ids: self.ids.clone(), moves })
@@ -128,7 +128,7 @@ impl World {
         assert!(csn >= at_least, "{at_least} was acknowledged, {csn} is there");
         let mut expected = [0; PAGES];
         for m in self.moves.lock().iter().filter(|m| m.csn <= csn) {
-            assert!(m.applied, "the root holds {csn}, but {} is not applied", m.csn);
+            assert!(m.applied, "the superblock holds {csn}, but {} is not applied", m.csn);
             expected[m.from] -= 1;
             expected[m.to] += 1;
         }
@@ -136,7 +136,7 @@ impl World {
             assert_eq!(
                 number(&store.read(*id).unwrap()),
                 expected[index],
-                "page {index} of the root of {csn}"
+                "page {index} of the superblock of {csn}"
             );
         }
     }
@@ -200,7 +200,7 @@ fn random_commits(failing: bool, race: Option<Failpoint>) {
             for _ in 0..2 {
                 world.check_durable();
                 world.look()?;
-                world.store.confirm()?;
+                world.store.batcher.confirm()?;
                 let durable = world.store.durable_csn();
                 world.check_image(&world.disk.crash_image(thread_rng().gen_range(0..100)), durable);
             }
@@ -258,8 +258,12 @@ fn random_translations(race: Option<Failpoint>) {
     }
     writer.join().unwrap();
     for id in looked_up {
-        let by_nodes = world.store.walk(0, id.0).unwrap();
-        assert_eq!(world.store.entry(0, id.0).unwrap(), by_nodes, "the cache keeps an old place of {id}");
+        let by_nodes = world.store.table.walk(0, id.0).unwrap();
+        assert_eq!(
+            world.store.table.entry(0, id.0).unwrap(),
+            by_nodes,
+            "the cache keeps an old place of {id}"
+        );
     }
 }
 
@@ -276,7 +280,7 @@ fn shuttle_finds_an_outdated_translation_and_repeats_it() {
 /// A world whose pages lie in a segment that is worth cleaning, and of which nothing is in memory.
 fn aged_world(race: Option<Failpoint>) -> Arc<World> {
     let young = World::new(None);
-    while young.store.space.lock().victims(u64::MAX, Young::Move).is_empty() {
+    while young.store.allocator.space.lock().victims(u64::MAX, Young::Move).is_empty() {
         young.transfer(false).unwrap();
         young.store.flush().unwrap();
     }
@@ -296,8 +300,8 @@ fn random_cleaning(race: Option<Failpoint>) {
         move || {
             for _ in 0..2 {
                 match thread_rng().gen_bool(0.5) {
-                    true => drop(world.store.move_some(Young::Move).unwrap()),
-                    false => drop(world.store.clean_some().unwrap()),
+                    true => drop(world.store.cleaner.move_some(Young::Move).unwrap()),
+                    false => drop(world.store.cleaner.clean_some().unwrap()),
                 }
             }
         }
@@ -321,7 +325,7 @@ fn random_cleaning(race: Option<Failpoint>) {
     }
     world.store.flush().unwrap();
     world.check_image(&world.disk.crash_image_synced(), world.store.last_csn());
-    let space = world.store.space.lock();
+    let space = world.store.allocator.space.lock();
     assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
 }
 
@@ -340,7 +344,7 @@ fn shuttle_finds_a_move_of_a_changed_page_and_repeats_it() {
     catch_in(Arc::new(|| random_cleaning(Some(Failpoint::MovedOutdated))));
 }
 
-/// A disk of three is lost while pages are read, changed, written early and committed; what lacks a copy gets one.
+/// A disk of three is lost while pages are read, changed, flushed early and committed; what lacks a copy gets one.
 fn random_loss() {
     let world = World::on(SimDisk::of_parts(1, 3), None);
     let loser = thread::spawn({
@@ -348,7 +352,7 @@ fn random_loss() {
         move || {
             world.disk.remove_part(thread_rng().gen_range(0..3));
             for _ in 0..2 {
-                world.store.repair_some().unwrap();
+                world.store.repairer.repair_some().unwrap();
             }
         }
     });
@@ -370,17 +374,17 @@ fn random_loss() {
         thread.join().unwrap();
     }
     world.store.flush().unwrap();
-    while !world.store.has_all_copies() {
-        world.store.repair_some().unwrap();
+    while !world.store.mirror.has_all_copies() {
+        world.store.repairer.repair_some().unwrap();
     }
     let last = world.store.last_csn();
-    let there: Vec<usize> = world.store.disk_infos().iter().filter_map(|info| info.given).collect();
+    let there: Vec<usize> = world.store.repairer.disk_infos().iter().filter_map(|info| info.given).collect();
     for part in there {
         let image = world.disk.crash_image_synced();
         image.remove_part(part);
         world.check_image(&image, last);
     }
-    let space = world.store.space.lock();
+    let space = world.store.allocator.space.lock();
     assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
 }
 

@@ -4,43 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ShadowStore,
-    disks::StateOf,
-    open::file_name,
-    place,
-    root::{self, ListedRun, RootFault},
-    space::{self, CHUNK_PAGES, SEGMENT_PAGES},
-    table::{self, FANOUT, PageEntry},
+    allocator::space::{self, SEGMENT_PAGES},
+    finding::{Finding, Severity},
+    mirror::{disks::StateOf, files::file_name},
+    page_table::{
+        node::{self, FANOUT, PageEntry},
+        place::{self, CHUNK_PAGES, SUPERBLOCK_PAGES},
+    },
+    superblock::{self, ListedRun, SuperblockFault},
 };
 use crate::{
     Error, Result,
     page::{PageId, PageKind, PageSize, damaged_sector},
     sync::atomic::Ordering,
 };
-
-/// Something wrong with a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The file's name within the database directory.
-    pub file: String,
-    /// The physical page number: its offset in the file is this times the size of a physical page, 4 KiB unless the
-    /// database was created with another.
-    pub page: u64,
-    /// The fault, in words.
-    pub detail: String,
-    /// The consequence for the data.
-    pub severity: Severity,
-}
-
-/// The consequence of a finding for the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Nothing: a crash leaves it, where no data is.
-    Trace,
-    /// Nothing is lost, since no data was there or a copy is whole; but something damaged what was written.
-    Spare,
-    /// Data may be lost.
-    Data,
-}
 
 /// The contents of a store, as found by reading all of it.
 #[derive(Clone, Debug, Default)]
@@ -60,26 +37,26 @@ pub struct StoreReport {
 }
 
 impl ShadowStore {
-    /// Reads every page of every disk: checks the copies of the root, every copy of every page that it reaches, that
-    /// the bitmaps say the same, and that the sectors of free space are zero or whole. The store must not change
+    /// Reads every page of every disk: checks the copies of the superblock, every copy of every page that it reaches,
+    /// that the bitmaps say the same, and that the sectors of free space are zero or whole. The store must not change
     /// meanwhile. `progress` is called with pages read and pages in all.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<StoreReport> {
         let mut walk = Walk {
             store: self,
             report: StoreReport::default(),
             reached: BTreeMap::new(),
-            copies: self.space.lock().copies(),
+            copies: self.allocator.space.lock().copies(),
             newest: Vec::new(),
             incomplete: Vec::new(),
             complete: true,
             progress,
         };
-        walk.roots()?;
-        let root = *self.root.lock();
-        if let (Some(entry), 1..) = (root.table.present(), root.depth) {
-            walk.object(root.depth, 0, entry)?;
+        walk.superblocks()?;
+        let superblock = self.table.superblock();
+        if let (Some(entry), 1..) = (superblock.table.present(), superblock.depth) {
+            walk.object(superblock.depth, 0, entry)?;
         }
-        for (disk, _) in self.disks.present() {
+        for (disk, _) in self.mirror.disks.present() {
             walk.space(disk)?;
         }
         walk.doubt_incomplete();
@@ -133,47 +110,47 @@ impl Walk<'_> {
         self.find(page, detail, Severity::Data);
     }
 
-    fn roots(&mut self) -> Result<()> {
-        let newest = *self.store.root.lock();
-        let copies = self.store.disks.present().into_iter().map(|(disk, member)| {
-            let copies = root::read_copies(&*member.file)?.into_iter().enumerate();
+    fn superblocks(&mut self) -> Result<()> {
+        let newest = self.store.table.superblock();
+        let copies = self.store.mirror.disks.present().into_iter().map(|(disk, member)| {
+            let copies = superblock::read_copies(&*member.file)?.into_iter().enumerate();
             Ok(copies.map(move |(at, copy)| (disk, at as u64, copy)))
         });
         let copies: Vec<_> = copies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         for (disk, at, copy) in copies {
-            let pages = root::physical_pages(newest.unit) / root::ROOT_PAGES;
+            let pages = superblock::physical_pages(newest.unit) / SUPERBLOCK_PAGES;
             let place = place::physical(disk, at * pages);
             self.reached.extend((place..place + pages).map(|physical| (physical, (0, 0))));
             match copy {
-                Err(RootFault::Damaged(detail)) => {
+                Err(SuperblockFault::Damaged(detail)) => {
                     let detail = format!("copy {at} of the page table pointer (another is whole): {detail}");
                     self.find(place, detail, Severity::Spare);
                 }
-                Err(RootFault::Torn) => {
+                Err(SuperblockFault::Torn) => {
                     let detail = format!("copy {at} of the page table pointer was cut short by a crash");
                     self.find(place, detail, Severity::Trace);
                 }
-                Err(RootFault::TooNew(found)) => {
-                    return Err(Error::TooNew { found, known: root::FORMAT_VERSION });
+                Err(SuperblockFault::TooNew(found)) => {
+                    return Err(Error::TooNew { found, known: superblock::FORMAT_VERSION });
                 }
-                Err(RootFault::TooOld(found)) => {
-                    return Err(Error::TooOld { found, oldest: root::FORMAT_VERSION });
+                Err(SuperblockFault::TooOld(found)) => {
+                    return Err(Error::TooOld { found, oldest: superblock::FORMAT_VERSION });
                 }
-                Ok(copy) if copy.root.batch > newest.batch => {
+                Ok(copy) if copy.superblock.batch > newest.batch => {
                     let detail = format!(
                         "batch {} is incomplete: cut short by a crash before it was acknowledged",
-                        copy.root.batch
+                        copy.superblock.batch
                     );
                     self.incomplete.push(self.report.findings.len());
                     self.find(place, detail, Severity::Trace);
                 }
-                Ok(copy) if copy.root.batch == newest.batch && self.copies > 1 => {
+                Ok(copy) if copy.superblock.batch == newest.batch && self.copies > 1 => {
                     let copies = |run: &ListedRun| -> Vec<std::ops::Range<u64>> {
                         run.place.copies().map(|copy| copy..copy + run.pages).collect()
                     };
                     self.newest = copy.listed.iter().flat_map(copies).collect();
                 }
-                Ok(copy) if copy.root.database != newest.database => {
+                Ok(copy) if copy.superblock.database != newest.database => {
                     self.find(
                         place,
                         "this copy of the page table pointer is another database's",
@@ -193,7 +170,7 @@ impl Walk<'_> {
             return false;
         }
         let mut block = vec![0; size.bytes()];
-        match self.store.disks.read(copy, &mut block) {
+        match self.store.mirror.disks.read(copy, &mut block) {
             Ok(()) => damaged_sector(&block).is_none(),
             Err(error) => error.kind() == std::io::ErrorKind::UnexpectedEof,
         }
@@ -203,13 +180,13 @@ impl Walk<'_> {
     fn object(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
         let mut whole = None;
         let mut wrong = Vec::new();
-        let there = entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)).count();
-        if there < self.copies && self.store.copies_whole.load(Ordering::Acquire) {
+        let there = entry.place.copies().filter(|copy| self.store.mirror.disks.is_there(*copy)).count();
+        if there < self.copies && self.store.mirror.copies_whole.load(Ordering::Acquire) {
             let detail = format!("page {logical} of level {level} has {there} copies, not {}", self.copies);
             self.find(entry.place.first, detail, Severity::Spare);
         }
-        for copy in entry.place.copies().filter(|copy| self.store.disks.is_there(*copy)) {
-            let pages = self.store.physical_pages(entry.size);
+        for copy in entry.place.copies().filter(|copy| self.store.mirror.disks.is_there(*copy)) {
+            let pages = self.store.allocator.physical_pages(entry.size);
             for physical in copy..copy + pages {
                 if let Some((other_level, other)) = self.reached.insert(physical, (level, logical)) {
                     self.damaged(
@@ -220,8 +197,8 @@ impl Walk<'_> {
                 }
             }
             self.report.pages_read += pages;
-            (self.progress)(self.report.pages_read, self.store.root.lock().used);
-            match self.store.read_copy(level, logical, copy, entry) {
+            (self.progress)(self.report.pages_read, self.store.table.superblock().used);
+            match self.store.mirror.read_copy(level, logical, copy, entry) {
                 Ok(page) => whole = Some(page),
                 Err(Error::Corrupt { detail, .. }) => wrong.push((copy, detail)),
                 Err(error) => wrong.push((copy, error.to_string())),
@@ -229,7 +206,7 @@ impl Walk<'_> {
         }
         let whole = whole.map(|page| (page, "the other copy is whole"));
         let put_together =
-            || Some((self.store.combined(level, logical, entry)?.0, "both copies together are whole"));
+            || Some((self.store.mirror.combined(level, logical, entry)?.0, "both copies together are whole"));
         let Some((page, how)) = whole.or_else(put_together) else {
             if wrong.is_empty() {
                 wrong.push((entry.place.first, "the disks that it was on are lost".to_owned()));
@@ -266,8 +243,8 @@ impl Walk<'_> {
         }
         self.report.table_pages += 1;
         for slot in 0..FANOUT {
-            if let Some(child) = table::entry(&page, slot as usize).present() {
-                self.object(level - 1, logical + slot * table::span(level - 1), child)?;
+            if let Some(child) = node::entry(&page, slot as usize).present() {
+                self.object(level - 1, logical + slot * node::span(level - 1), child)?;
             }
         }
         Ok(())
@@ -275,20 +252,22 @@ impl Walk<'_> {
 
     /// Compares the bitmaps of a disk with what is reached of it, and reads what is free.
     fn space(&mut self, disk: usize) -> Result<()> {
-        let Some(member) = self.store.disks.member(disk) else { return Ok(()) };
-        let told = self.store.disk_table(StateOf::Published).disks.get(disk).copied().unwrap_or_default();
+        let Some(member) = self.store.mirror.disks.member(disk) else { return Ok(()) };
+        let told =
+            self.store.mirror.disk_table(StateOf::Published).disks.get(disk).copied().unwrap_or_default();
         let end = told.end;
         let mut marked = BTreeSet::new();
         for chunk in 0..end.div_ceil(CHUNK_PAGES) {
             let logical = place::bitmap(disk, chunk);
-            let Ok(Some(entry)) = self.store.entry(0, logical) else {
+            let Ok(Some(entry)) = self.store.table.entry(0, logical) else {
                 // A new disk has none yet.
-                let roots = if chunk == 0 { root::physical_pages(self.store.unit) } else { 0 };
-                marked.extend((0..roots).map(|page| place::physical(disk, page)));
+                let superblocks =
+                    if chunk == 0 { superblock::physical_pages(self.store.allocator.unit) } else { 0 };
+                marked.extend((0..superblocks).map(|page| place::physical(disk, page)));
                 continue;
             };
             // A damaged bitmap was reported when the page table was walked.
-            if let Ok(bitmap) = self.store.read_page(0, logical, entry) {
+            if let Ok(bitmap) = self.store.mirror.read_page(0, logical, entry) {
                 let first = place::physical(disk, chunk * CHUNK_PAGES);
                 marked.extend(space::marked(&bitmap).map(|offset| first + offset));
             } else {
@@ -322,7 +301,7 @@ impl Walk<'_> {
             reached.union(&marked).map(|page| place::page_of(*page) / SEGMENT_PAGES).collect();
         let is_empty = |segment: &u64| !occupied.contains(segment);
         self.report.segments_empty += (0..end / SEGMENT_PAGES).filter(is_empty).count() as u64;
-        let unit = self.store.unit.bytes();
+        let unit = self.store.allocator.unit.bytes();
         let len = member.file.len()?;
         let file_end = len / unit as u64;
         if !len.is_multiple_of(unit as u64) {
@@ -335,7 +314,7 @@ impl Walk<'_> {
             self.report.free_pages += 1;
             self.report.pages_read += 1;
             (self.progress)(self.report.pages_read, file_end);
-            let damage = match member.file.read_at(self.store.disks.offset(page), &mut block) {
+            let damage = match member.file.read_at(self.store.mirror.disks.offset(page), &mut block) {
                 Ok(()) => {
                     damaged_sector(&block).map(|(sector, detail)| format!("in sector {sector} {detail}"))
                 }

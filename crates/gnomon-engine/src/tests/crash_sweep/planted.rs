@@ -43,7 +43,7 @@ fn a_confirmed_root_is_older_than_early_writes() {
         let mut txn = db.begin(TxnOptions::default()).unwrap();
         txn.put(tree, b"large", &[1; 400_000]).unwrap();
         txn.order().unwrap();
-        db.0.inner.store.as_shadow().confirm().unwrap();
+        db.0.inner.store.as_shadow().batcher.confirm().unwrap();
         let mut full = Vec::new();
         let state = db.0.inner.store.as_shadow().pin();
         let id = state.backup(None, Duration::ZERO, &mut full, &mut |_, _| ()).unwrap().header.id;

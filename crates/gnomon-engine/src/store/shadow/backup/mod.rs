@@ -35,7 +35,7 @@ pub use self::{
     stream::{check_backup, read_header},
 };
 #[cfg(doc)]
-use super::pin::PinnedRoot;
+use super::snapshots::pin::PinnedRoot;
 
 /// The name of a backup: the database and the state that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

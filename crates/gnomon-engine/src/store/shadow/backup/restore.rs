@@ -13,11 +13,13 @@ use crate::{
     disk::{Disk, File},
     page::{Identity, Page, PageKind, PageSize},
     store::shadow::{
-        open::disk_identity,
-        place::Place,
-        root::{self, DiskTable, LogMark, Root},
-        space::{CHUNK_PAGES, Run},
-        table::{self, BLOCK, DEPTH_MAX, FANOUT, PageEntry},
+        allocator::space::Run,
+        mirror::files::disk_identity,
+        page_table::{
+            node::{self, BLOCK, DEPTH_MAX, FANOUT, PageEntry},
+            place::{CHUNK_PAGES, Place},
+        },
+        superblock::{self, DiskTable, LogMark, Superblock},
     },
     sync::Arc,
 };
@@ -58,7 +60,7 @@ pub fn restore<R: Read>(
         database,
         batch: last.id.batch,
         unit: last.page_size_min,
-        next: root::physical_pages(last.page_size_min),
+        next: superblock::physical_pages(last.page_size_min),
         holes: Vec::new(),
         buffer: Vec::with_capacity(WRITE_BYTES),
         synced: 0,
@@ -77,7 +79,7 @@ pub fn restore<R: Read>(
             }
         }
     }
-    let root = Root {
+    let superblock = Superblock {
         database,
         unit: last.page_size_min,
         batch: last.id.batch,
@@ -90,7 +92,7 @@ pub fn restore<R: Read>(
         table: PageEntry::default(),
         log: LogMark::default(),
     };
-    layout.finish(root)?;
+    layout.finish(superblock)?;
     Ok(sources.last().expect("there is one").summary())
 }
 
@@ -231,13 +233,13 @@ impl Layout {
 
     /// Sets an object's entry in the node of `level` above it. Comes in the order of logical pages.
     fn set(&mut self, level: u8, logical: u64, entry: PageEntry) -> Result<()> {
-        let base = table::node_base(level, logical);
+        let base = node::node_base(level, logical);
         if self.open[usize::from(level)].as_ref().is_some_and(|open| open.base != base) {
             self.close(level)?;
         }
         let open = self.open[usize::from(level)]
             .get_or_insert_with(|| Open { base, node: Page::new(PageKind::PageTable) });
-        table::set_entry(&mut open.node, table::slot(level, logical), entry);
+        node::set_entry(&mut open.node, node::slot(level, logical), entry);
         Ok(())
     }
 
@@ -270,15 +272,15 @@ impl Layout {
         }
     }
 
-    /// Writes what is left of the page table, the bitmaps and the root.
-    fn finish(mut self, root: Root) -> Result<()> {
+    /// Writes what is left of the page table, the bitmaps and the superblock.
+    fn finish(mut self, superblock: Superblock) -> Result<()> {
         // The nodes that are open, and one of each level for each bitmap, and holes before them.
         let block_pages = (BLOCK.bytes() / self.unit.bytes()) as u64;
         while self.bitmaps.len() as u64 * CHUNK_PAGES <= self.next + 4 * u64::from(DEPTH_MAX) * block_pages {
             self.reserve_bitmaps(self.bitmaps.len() as u64 * CHUNK_PAGES)?;
         }
-        let numbers = root.logical_end.max((self.bitmaps.len() as u64 - 1) * CHUNK_PAGES + 1);
-        let depth = (1..=DEPTH_MAX).find(|&depth| numbers <= table::span(depth));
+        let numbers = superblock.logical_end.max((self.bitmaps.len() as u64 - 1) * CHUNK_PAGES + 1);
+        let depth = (1..=DEPTH_MAX).find(|&depth| numbers <= node::span(depth));
         let depth = depth
             .ok_or_else(|| Error::BackupChain("the backup has more pages than a database can".into()))?;
         for level in 1..depth {
@@ -316,9 +318,9 @@ impl Layout {
             self.file.write_at(self.offset(physical), &block)?;
         }
         let used = end - self.holes.iter().map(|hole| hole.len).sum::<u64>();
-        let root = Root { used, depth, table, ..root };
+        let superblock = Superblock { used, depth, table, ..superblock };
         let disks = DiskTable::of_one(disk_identity(self.database, 0, 0), end, used);
-        root.write_all(&*self.file, &disks, 0)?;
+        superblock.write_all(&*self.file, &disks, 0)?;
         Ok(self.file.sync()?)
     }
 }

@@ -50,9 +50,11 @@ use crate::{
     Csn, Error, Result,
     page::{Identity, Page, PageKind, PageSize},
     store::shadow::{
-        place::is_bitmap,
-        root::NUMBER_MAX,
-        table::{BLOCK, DEPTH_MAX, FANOUT, span},
+        page_table::{
+            node::{BLOCK, DEPTH_MAX, FANOUT, span},
+            place::is_bitmap,
+        },
+        superblock::NUMBER_MAX,
     },
 };
 

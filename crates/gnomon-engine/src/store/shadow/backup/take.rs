@@ -10,11 +10,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    page::{Page, PageKind},
+    page::{Page, PageKind, PageSize},
     store::shadow::{
-        pin::PinnedRoot,
-        place,
-        table::{self, FANOUT, PageEntry},
+        page_table::{
+            node::{self, FANOUT, PageEntry},
+            place,
+        },
+        snapshots::pin::PinnedRoot,
     },
     sync::thread,
 };
@@ -44,7 +46,7 @@ impl PinnedRoot {
         out: &mut dyn Write,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Backup> {
-        let id = BackupId { database: self.root.database, batch: self.batch() };
+        let id = BackupId { database: self.superblock.database, batch: self.batch() };
         if let Some(since) = since {
             if since.database != id.database {
                 return Err(Error::BackupChain(format!(
@@ -63,9 +65,9 @@ impl PinnedRoot {
             since,
             csn: self.csn(),
             begun: Duration::from_secs(begun.as_secs()),
-            page_size_min: self.root.unit,
-            used_pages: self.root.used,
-            logical_pages: self.root.logical_end,
+            page_size_min: self.superblock.unit,
+            used_pages: self.superblock.used,
+            logical_pages: self.superblock.logical_end,
         };
         let mut taking = Taking {
             state: self,
@@ -80,8 +82,8 @@ impl PinnedRoot {
             progress,
         };
         taking.output.write(&encode_header(&header))?;
-        if let Some(entry) = self.root.table.present().filter(|_| self.root.depth > 0) {
-            taking.walk(self.root.depth, 0, entry)?;
+        if let Some(entry) = self.superblock.table.present().filter(|_| self.superblock.depth > 0) {
+            taking.walk(self.superblock.depth, 0, entry)?;
         }
         taking.next_window()?;
         taking.next_window()?;
@@ -146,20 +148,20 @@ impl Taking<'_> {
         if entry.batch <= self.since {
             return Ok(());
         }
-        let node = self.state.store.read_page(level, base, entry)?;
+        let node = self.state.mirror().read_page(level, base, entry)?;
         if node.kind() != PageKind::PageTable {
             let detail = format!("logical page {base}, level {level}: its kind is {:?}", node.kind());
-            return Err(self.state.store.corrupt(entry.place.first, detail));
+            return Err(self.state.mirror().corrupt(entry.place.first, detail));
         }
         if level > 1 {
             for slot in 0..FANOUT {
-                if let Some(child) = table::entry(&node, slot as usize).present() {
-                    self.walk(level - 1, base + slot * table::span(level - 1), child)?;
+                if let Some(child) = node::entry(&node, slot as usize).present() {
+                    self.walk(level - 1, base + slot * node::span(level - 1), child)?;
                 }
             }
             return Ok(());
         }
-        let mut entries: Vec<PageEntry> = (0..SLOTS).map(|slot| table::entry(&node, slot)).collect();
+        let mut entries: Vec<PageEntry> = (0..SLOTS).map(|slot| node::entry(&node, slot)).collect();
         if place::is_bitmap(base) {
             // A bitmap's.
             entries[0] = PageEntry::default();
@@ -205,7 +207,7 @@ impl Taking<'_> {
     /// Writes the nodes and pages that were read last.
     fn write_read(&mut self) -> Result<()> {
         let Window { items, blocks, .. } = std::mem::take(&mut self.read);
-        let logical_end = self.state.root.logical_end;
+        let logical_end = self.state.superblock.logical_end;
         for item in &items {
             match item {
                 Item::Node(base, map) => {
@@ -227,25 +229,26 @@ impl Taking<'_> {
 impl Window {
     /// Reads the pages, in long runs, and checks each.
     fn read(&mut self, state: &PinnedRoot) -> Result<()> {
-        let store = &state.store;
+        let mirror = state.mirror();
+        let unit = mirror.disks.unit().bytes() as u64;
+        let physical_pages = |size: PageSize| (size.bytes() as u64 / unit).max(1);
         let mut wanted: Vec<(u64, u64, PageEntry, usize)> = Vec::with_capacity(self.items.len());
         wanted.extend(self.items.iter().filter_map(|item| match item {
             Item::Node(..) => None,
             &Item::Page(logical, entry, at) => {
-                let copy = store.disks.readable(entry.place).next().unwrap_or(entry.place.first);
+                let copy = mirror.disks.readable(entry.place).next().unwrap_or(entry.place.first);
                 Some((copy, logical, entry, at))
             }
         }));
         wanted.sort_unstable_by_key(|(copy, ..)| *copy);
         self.blocks.resize(self.bytes, 0);
-        let unit = store.unit.bytes() as u64;
         let (gap, longest) = (GAP_BYTES / unit, READ_BYTES / unit);
         let mut scratch = Vec::new();
         let mut rest = wanted.as_slice();
         while let Some(&(start, _, first, _)) = rest.first() {
-            let mut end = start + store.physical_pages(first.size);
+            let mut end = start + physical_pages(first.size);
             let fits = |&&(copy, _, entry, _): &&(u64, u64, PageEntry, usize)| {
-                let to = copy + store.physical_pages(entry.size);
+                let to = copy + physical_pages(entry.size);
                 let fits = copy == start || copy <= end + gap && to <= start + longest;
                 if fits {
                     end = to;
@@ -254,21 +257,21 @@ impl Window {
             };
             let (run, others) = rest.split_at(rest.iter().take_while(fits).count());
             scratch.resize(((end - start) * unit) as usize, 0);
-            let read = store.read_block(start, &mut scratch);
+            let read = mirror.read_block(start, &mut scratch);
             for &(copy, logical, entry, at) in run {
                 let block = &scratch[((copy - start) * unit) as usize..][..entry.size.bytes()];
                 let target = &mut self.blocks[at..at + block.len()];
-                let identity = store.identity_of(0, logical, entry);
+                let identity = mirror.identity_of(0, logical, entry);
                 let checked = read.clone().and_then(|()| {
                     Page::check_expected(block, identity).map_err(|detail| {
-                        store.corrupt(copy, format!("logical page {logical}, level 0: {detail}"))
+                        mirror.corrupt(copy, format!("logical page {logical}, level 0: {detail}"))
                     })
                 });
                 match checked {
                     Ok(_) => target.copy_from_slice(block),
                     Err(error) if entry.place.second == 0 => return Err(error),
                     // One by one: the other copy, or if there is no whole one, the error.
-                    Err(_) => store.read_page(0, logical, entry)?.seal(identity, target),
+                    Err(_) => mirror.read_page(0, logical, entry)?.seal(identity, target),
                 }
                 if entry.early {
                     Page::set_batch(target, entry.batch);
