@@ -1,9 +1,9 @@
-//! The program's memory allocator: jemalloc.
+//! The program's memory allocator: mimalloc.
 //!
-//! Each transaction allocates and frees some hundred small pieces, many of them on another thread: what it was answered,
-//! what is forgotten when its commit is durable.
+//! Each transaction allocates and frees some hundred small pieces, many of them on another thread: its answers, and the
+//! versions that are removed when its commit is durable.
 
-use tikv_jemallocator::Jemalloc;
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: MiMalloc = MiMalloc;
