@@ -12,7 +12,7 @@
 //! above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
-//! aclitem[] is text[], xid is oid); expressions (defaults, checks, views) are shown as they were written, not as
+//! aclitem[] is text[], xid is oid); defaults, checks and views are shown as the text that is kept of them, not as
 //! PostgreSQL would write them; there is one role, the user of the session, which owns everything and may do
 //! everything; large tables of statistics and of features that Gnomon lacks are empty.
 
