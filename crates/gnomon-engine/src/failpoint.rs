@@ -125,7 +125,7 @@ pub(crate) enum Failpoint {
     /// A page is changed under its latch alone that an incomplete subtransaction has changed.
     LightUnchecked,
 
-    // txn::log
+    // recovery::logical_wal
     /// The log is given up before a superblock has what it says.
     GivenUpFirst,
     /// Commits are replayed that the superblock has.

@@ -189,10 +189,8 @@ pub(crate) trait Method: Any + Send + Sync {
         false
     }
 
-    /// Confirms the last commit batch. Returns false if there is no such thing.
-    fn confirm(&self) -> bool {
-        false
-    }
+    /// Confirms the last commit batch, if there is such a thing.
+    fn confirm(&self) {}
 
     /// Gives back some pages of a dropped tree that is not in use; true if there may be more to do.
     fn reclaim_some(&self, keyspace: &Keyspace, is_in_use: &dyn Fn(TreeId) -> bool) -> Result<bool>;
@@ -424,8 +422,8 @@ pub(crate) struct Due {
     pub repair: bool,
     /// The log is long, or too much is in memory only.
     pub checkpoint: bool,
-    /// There is something to clean, whether or not the cleaner works.
+    /// Something is to be cleaned, whether or not the cleaner works.
     pub clean: bool,
-    /// The same, for the cleaner.
-    pub tidy: bool,
+    /// There are pages to be moved, if the cleaner works.
+    pub move_pages: bool,
 }

@@ -94,7 +94,7 @@ impl Chores {
                 self.ask(|_| ());
             }
         };
-        let Due { confirm, repair, checkpoint, clean, tidy } = self.inner.method.due();
+        let Due { confirm, repair, checkpoint, clean, move_pages } = self.inner.method.due();
         if confirm {
             ask_once(&self.signals.confirm);
         }
@@ -104,7 +104,7 @@ impl Chores {
         if checkpoint {
             ask_once(&self.signals.checkpoint);
         }
-        if clean || self.cleaner && tidy {
+        if clean || self.cleaner && move_pages {
             ask_once(&self.signals.clean);
         }
     }

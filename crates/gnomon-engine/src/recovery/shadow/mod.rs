@@ -205,7 +205,7 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
             checkpoint: self.journal.wants_checkpoint()
                 || !is_forced && self.store.batcher.has_many_dirty_pages(),
             clean: false,
-            tidy: self.store.cleaner.wants_cleaning(),
+            move_pages: self.store.cleaner.wants_cleaning(),
         }
     }
 
@@ -221,10 +221,9 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
         self.store.cleaner.clean_some().unwrap_or(false)
     }
 
-    fn confirm(&self) -> bool {
+    fn confirm(&self) {
         // A failure poisons the store.
         let _ = self.store.batcher.confirm();
-        true
     }
 
     fn reclaim_some(&self, keyspace: &Keyspace, is_in_use: &dyn Fn(TreeId) -> bool) -> Result<bool> {
