@@ -71,7 +71,7 @@ impl Transaction {
         Transaction { core }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
