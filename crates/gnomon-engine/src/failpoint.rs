@@ -232,7 +232,6 @@ mod set {
         }
 
         /// Makes no fault happen any more.
-        #[cfg_attr(shuttle, expect(dead_code, reason = "schedules make a new instance each time"))]
         pub fn turn_off(&self) {
             self.bits.iter().for_each(|bits| bits.store(0, Ordering::Relaxed));
         }
