@@ -1,0 +1,160 @@
+//! Which statement a text is.
+
+use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, session, unsupported};
+use crate::{
+    Statement,
+    ast::{Backup, Lock, LockMode, Maintenance},
+    error::Result,
+    keyword::Keyword as K,
+    lexer::Kind,
+};
+
+/// A statement, without its semicolon (stmt).
+pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    let token = p.peek();
+    let Some(keyword) = token.keyword() else {
+        return match token.kind {
+            Kind::Char('(') => p.preparable(),
+            Kind::Name if p.text_of(token).eq_ignore_ascii_case("backup") && p.is_at(1, K::To) => backup(p),
+            _ => p.fail(),
+        };
+    };
+    match keyword {
+        K::Select | K::Values | K::With | K::Insert | K::Update | K::Delete => p.preparable(),
+        K::Table => p.preparable(),
+        K::Create => create::create(p),
+        K::Alter => alter::alter(p),
+        K::Drop => ddl::drop(p),
+        K::Truncate => dml::truncate(p),
+        K::Comment => ddl::comment(p),
+        K::Begin | K::Start | K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => {
+            session::transaction(p)
+        }
+        K::Prepare if p.is_at(1, K::Transaction) && p.is_string_at(2) => session::transaction(p),
+        K::Set => session::set(p),
+        K::Reset => session::reset(p),
+        K::Show => session::show(p),
+        K::Prepare => cursor::prepare(p),
+        K::Execute => cursor::execute(p),
+        K::Deallocate => {
+            p.bump();
+            if p.is(K::Prepare) && (p.is_name_at(1) || p.is_at(1, K::All)) {
+                p.bump();
+            }
+            if p.take(K::All) {
+                return Ok(Statement::Deallocate(None));
+            }
+            Ok(Statement::Deallocate(Some(p.name()?)))
+        }
+        K::Discard => session::discard(p),
+        K::Copy => cursor::copy(p),
+        K::Declare => cursor::declare(p),
+        K::Fetch | K::Move => cursor::fetch(p),
+        K::Close => {
+            p.bump();
+            if p.take(K::All) {
+                return Ok(Statement::Close(None));
+            }
+            Ok(Statement::Close(Some(p.name()?)))
+        }
+        K::Explain => cursor::explain(p),
+        K::Vacuum | K::Analyze | K::Analyse => maintenance(p, keyword),
+        K::Call => {
+            p.bump();
+            let position = p.position();
+            let name = p.function_name()?;
+            Ok(Statement::Call(call::call(p, name, position)?))
+        }
+        K::Lock => lock(p),
+        K::Checkpoint => {
+            p.bump();
+            Ok(Statement::Checkpoint)
+        }
+        _ => unsupported::unsupported_statement(p, keyword),
+    }
+}
+
+fn backup(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    let position = p.bump().position();
+    p.expect(K::To)?;
+    let mut backup = Backup { file: None, since: None, position };
+    if p.is_string_at(0) {
+        backup.file = Some(p.string()?);
+    } else {
+        p.expect(K::Stdout)?;
+    }
+    let token = p.peek();
+    if token.kind == Kind::Name && p.text_of(token).eq_ignore_ascii_case("since") {
+        p.bump();
+        backup.since = Some(p.string()?);
+    }
+    Ok(Statement::Backup(backup))
+}
+
+fn maintenance(p: &mut Parser<'_, '_>, verb: K) -> Result<Statement> {
+    p.bump();
+    let mut options = Vec::new();
+    if p.is_char('(') {
+        options = option::utility_options(p)?;
+    } else {
+        let words: &[K] = match verb {
+            K::Vacuum => &[K::Full, K::Freeze, K::Verbose, K::Analyze, K::Analyse],
+            _ => &[K::Verbose],
+        };
+        for word in words {
+            if p.is(*word) {
+                options.push(option::bare(p.any_word()?));
+            }
+        }
+    }
+    let mut tables = Vec::new();
+    if p.is_name_at(0) {
+        tables = p.list(|p| Ok((p.relation_name()?, p.optional_names()?)))?;
+    }
+    let maintenance = Maintenance { options, tables };
+    Ok(match verb {
+        K::Vacuum => Statement::Vacuum(maintenance),
+        _ => Statement::Analyze(maintenance),
+    })
+}
+
+fn lock(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    p.bump();
+    p.take(K::Table);
+    let tables = p.list(from::relation_expr)?;
+    let mut mode = LockMode::AccessExclusive;
+    if p.take(K::In) {
+        mode = lock_mode(p)?;
+        p.expect(K::Mode)?;
+    }
+    let is_nowait = p.take(K::Nowait);
+    Ok(Statement::Lock(Lock { tables, mode, is_nowait }))
+}
+
+fn lock_mode(p: &mut Parser<'_, '_>) -> Result<LockMode> {
+    if p.take(K::Access) {
+        if p.take(K::Share) {
+            return Ok(LockMode::AccessShare);
+        }
+        p.expect(K::Exclusive)?;
+        return Ok(LockMode::AccessExclusive);
+    }
+    if p.take(K::Row) {
+        if p.take(K::Share) {
+            return Ok(LockMode::RowShare);
+        }
+        p.expect(K::Exclusive)?;
+        return Ok(LockMode::RowExclusive);
+    }
+    if p.take(K::Share) {
+        if p.take_all(&[K::Update, K::Exclusive])? {
+            return Ok(LockMode::ShareUpdateExclusive);
+        }
+        if p.take_all(&[K::Row, K::Exclusive])? {
+            return Ok(LockMode::ShareRowExclusive);
+        }
+        return Ok(LockMode::Share);
+    }
+    p.expect(K::Exclusive)?;
+    Ok(LockMode::Exclusive)
+}
