@@ -43,7 +43,7 @@ use crate::{
     sink::Sink,
 };
 
-/// What the client of a session has opened, as the system catalog shows it.
+/// The prepared statements and cursors of a session's client, as the system catalog shows them.
 pub(crate) trait ClientObjects: Send + Sync {
     /// The prepared statements that have names.
     fn prepared_statements(&self) -> Vec<PreparedStatement>;

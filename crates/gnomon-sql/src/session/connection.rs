@@ -47,7 +47,7 @@ impl SqlDatabase {
 }
 
 impl Session {
-    /// What runs plans in this session.
+    /// The executor of plans in this session.
     pub(super) fn executor(&mut self) -> Executor<'_> {
         Executor { session: &mut self.context, procedures: &mut self.procedures }
     }

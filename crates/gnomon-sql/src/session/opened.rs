@@ -16,7 +16,7 @@ use crate::{
     query::ResultColumn,
 };
 
-/// What the client of a session has opened. Shared with the session's context, which shows it in the system catalog.
+/// The prepared statements and portals of a session. Its context has them too, and shows them in the system catalog.
 #[derive(Default)]
 pub(super) struct Opened {
     pub(super) statements: Statements,

@@ -1,4 +1,4 @@
-//! What the system catalog shows beside the objects of the catalog: sessions, settings, locks, the cluster.
+//! The state that the system catalog shows beside the objects of the catalog: sessions, settings, locks, the cluster.
 
 use std::net::SocketAddr;
 
