@@ -817,6 +817,9 @@ fn settings_have_values_of_a_role_in_new_sessions() {
         ("ALTER ROLE ann SET gnomon.k = -2", SqlState::INVALID_PARAMETER_VALUE),
         ("ALTER ROLE ann SET server_version = 1", SqlState("55P02")),
         ("ALTER ROLE ann RESET nosuch", SqlState::UNDEFINED_OBJECT),
+        ("ALTER DATABASE nosuch SET lock_timeout = 1", SqlState("3D000")),
+        ("ALTER DATABASE nosuch RESET ALL", SqlState("3D000")),
+        ("ALTER ROLE ann IN DATABASE nosuch SET lock_timeout = 1", SqlState("3D000")),
         ("ALTER ROLE ann LOGIN", SqlState::FEATURE_NOT_SUPPORTED),
     ] {
         assert_eq!(state(&mut s, wrong), why, "{wrong}");

@@ -138,7 +138,8 @@ pub(crate) fn run_command(
         Command::DropProcedures { procedures, if_exists } => {
             with_stack(|| procedure::drop_procedures(ddl, procedures, *if_exists))
         }
-        Command::SettingDefault { what, role, name, values } => {
+        Command::SettingDefault { what, database, role, name, values } => {
+            setting::check_database(ddl, database.as_deref())?;
             setting::setting_default(ddl, what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
         }
         Command::Comment { kind, name, text } => {

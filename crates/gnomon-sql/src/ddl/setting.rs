@@ -2,11 +2,21 @@
 
 use super::Ddl;
 use crate::{
-    Result,
+    Result, SqlError, SqlState,
     context::{NAME_BYTES_MAX, shorten},
     settings::{Progress, Scope},
     sink::{Tag, tag},
 };
+
+/// Fails with 3D000 if a database is named that is not the session's, the only one.
+pub(super) fn check_database(ddl: &Ddl<'_>, name: Option<&str>) -> Result<()> {
+    match name.map(|name| shorten(name, NAME_BYTES_MAX)) {
+        Some(name) if name != &*ddl.session.database => {
+            Err(SqlError::new(SqlState::INVALID_CATALOG_NAME, format!("database \"{name}\" does not exist")))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Changes the value of a setting in new sessions of a role, or of any role. Without values, removes it; without a
 /// name, removes those of all settings.

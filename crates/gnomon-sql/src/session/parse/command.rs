@@ -42,6 +42,8 @@ pub(crate) enum Command {
     SettingDefault {
         /// The name of the one of the two that it is.
         what: &'static str,
+        /// The database that is named; there is one.
+        database: Option<String>,
         role: Option<String>,
         name: Option<String>,
         values: Option<Vec<String>>,

@@ -115,20 +115,23 @@ impl Reader<'_, '_, '_> {
             self.skip();
         }
         let what = if is_database { "ALTER DATABASE" } else { "ALTER ROLE" };
-        let role = self.name()?;
-        let role = (!is_database && role != "all").then_some(role);
-        if !is_database && self.words(&["in", "database"]) {
-            // There is one.
-            self.name()?;
-        }
+        let target = self.name()?;
+        let (database, role) = match is_database {
+            true => (Some(target), None),
+            false => {
+                let database = self.words(&["in", "database"]).then(|| self.name()).transpose()?;
+                (database, (target != "all").then_some(target))
+            }
+        };
         if self.word("set") {
             let (name, values) = self.assignment()?;
-            return Ok(Command::SettingDefault { what, role, name: Some(name), values });
+            return Ok(Command::SettingDefault { what, database, role, name: Some(name), values });
         }
         if self.word("reset") {
             let name = self.setting_name()?;
             return Ok(Command::SettingDefault {
                 what,
+                database,
                 role,
                 name: (name != "all").then_some(name),
                 values: None,
