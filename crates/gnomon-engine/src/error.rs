@@ -1,6 +1,6 @@
 //! Errors, sorted by what the caller should do about them ([`Reaction`]).
 
-use std::{fmt, io, sync::Arc};
+use std::{io, sync::Arc};
 
 use crate::lock::InterruptReason;
 
@@ -25,7 +25,8 @@ pub enum Reaction {
 /// The reason why a transaction cannot be serialized with others ([`Error::Serialization`]). All but the first two
 /// occur only in databases whose commits others order ([`replication`](crate::replication)).
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[error("could not serialize access due to {}", self.cause())]
 pub enum Conflict {
     /// Another transaction has changed something that it changes or counts on.
     Write,
@@ -67,31 +68,32 @@ impl Conflict {
     }
 }
 
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "could not serialize access due to {}", self.cause())
-    }
-}
-
 /// Every error of the engine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The transaction was chosen as the victim of a deadlock. Roll it back.
+    #[error("deadlock detected: roll back and run the transaction again")]
     Deadlock,
     /// The transaction cannot be serialized with others that ran beside it. Roll it back.
+    #[error("{0}: run the transaction again")]
     Serialization(Conflict),
     /// The transaction's snapshot was ended, because too many versions were kept for it
     /// ([`Options::version_bytes_max`](crate::Options::version_bytes_max)). Roll it back.
+    #[error("snapshot too old: run the transaction again")]
     SnapshotTooOld,
     /// A lock was not granted within the transaction's lock timeout.
+    #[error("a lock was not granted within the lock timeout")]
     LockTimeout,
     /// A wait or a scan was ended through the transaction's [`Interrupt`](crate::Interrupt).
+    #[error("{0}")]
     Interrupted(InterruptReason),
     /// An insert found its key present.
+    #[error("the key exists")]
     KeyExists,
     /// A key is longer than the tree's pages allow: a quarter of one, and at most
     /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
+    #[error("a key of {bytes} bytes exceeds the maximum of {max}{}", of_small_pages(*max))]
     KeyTooLong {
         /// The key's length in bytes.
         bytes: usize,
@@ -99,11 +101,16 @@ pub enum Error {
         max: usize,
     },
     /// A value is longer than [`VALUE_BYTES_MAX`](crate::VALUE_BYTES_MAX) (bytes).
+    #[error("a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)]
     ValueTooLong {
         /// The value's length in bytes.
         bytes: usize,
     },
     /// A subobject is longer than a data page of its object holds.
+    #[error(
+        "a subobject of {bytes} bytes exceeds the maximum of {max} of an object with such pages: make one with larger \
+         data pages"
+    )]
     SubobjectTooLong {
         /// The subobject's length in bytes.
         bytes: usize,
@@ -111,10 +118,18 @@ pub enum Error {
         max: usize,
     },
     /// The header of an object has no room for another data page or reference.
+    #[error(
+        "the object's header has no room for another page or reference: make an object with a larger header"
+    )]
     ObjectFull,
     /// An operation does not suit the key's value, or its arguments are none; the text says why.
+    #[error("the operation cannot be applied: {0}")]
     Operation(Box<str>),
     /// No operation of this name is registered ([`Options::operations`](crate::Options::operations)).
+    #[error(
+        "there is no operation '{operation}' in a family '{family}': open the database with the operations that its \
+         transactions use"
+    )]
     NoSuchOperation {
         /// The family's name.
         family: Box<str>,
@@ -122,18 +137,38 @@ pub enum Error {
         operation: Box<str>,
     },
     /// A procedure cannot do what it was asked to; the text says why ([`Error::procedure`]).
+    #[error("{0}")]
     Procedure(Box<str>),
     /// A call has used a tree that it was not routed to, where procedures run serially.
+    #[error("{0}")]
     NotRouted(Box<str>),
     /// No procedure of this name is registered ([`Options::procedures`](crate::Options::procedures)).
+    #[error("there is no procedure '{0}': open the database with the procedures that are to be called")]
     NoSuchProcedure(Box<str>),
     /// The log has calls of a procedure that is not registered, so it cannot be replayed.
+    #[error(
+        "the log has calls of the procedure '{0}', which this program does not have: open the database with the \
+         program that has it, which can then be closed"
+    )]
     ProcedureUnknown(Arc<str>),
     /// The log has calls of a procedure that is registered with another code now, so it cannot be replayed.
+    #[error(
+        "the log has calls of the procedure '{0}', whose code has changed since: open the database with the program \
+         from before, and close it; then this one can open it"
+    )]
     ProcedureChanged(Arc<str>),
     /// Another member of the cluster has called a procedure whose code is another one there.
+    #[error(
+        "the procedure '{0}' has another code at the member that has called it: give all members of the cluster the \
+         same program"
+    )]
     ProcedureDiffers(Box<str>),
     /// A call was replayed, and did something else than before.
+    #[error(
+        "a call of the procedure '{name}' cannot be replayed: it did something else than when it was logged ({detail}). \
+         Its code has changed without its text, or it depends on more than its parameters and the database: open the \
+         database with the program that wrote the log, or restore a backup"
+    )]
     ProcedureDiverged {
         /// The procedure's name.
         name: Arc<str>,
@@ -141,14 +176,19 @@ pub enum Error {
         detail: Box<str>,
     },
     /// Too many calls wait for an executor ([`Execution::Serial`](crate::Execution::Serial)).
+    #[error("too many calls wait: call again when some have been answered")]
     Busy,
     /// The tree does not exist, or no longer.
+    #[error("tree {0} does not exist")]
     NoSuchTree(crate::TreeId),
     /// A write was asked of a read-only transaction.
+    #[error("a read-only transaction cannot write")]
     ReadOnly,
     /// An option is out of its range; the text says which and what fits.
+    #[error("{0}")]
     BadOption(String),
     /// The path holds no database, or not all of one.
+    #[error("{path} is not a Gnomon database: {detail}")]
     NotADatabase {
         /// The path as it was given.
         path: String,
@@ -156,6 +196,7 @@ pub enum Error {
         detail: String,
     },
     /// A disk of the database is not among those that were opened, or its file is not there.
+    #[error("disk {disk} of the database is missing{}", missing_disk(*mirrored))]
     DiskMissing {
         /// The number of the disk in the database.
         disk: usize,
@@ -163,11 +204,13 @@ pub enum Error {
         mirrored: bool,
     },
     /// Another process (or another handle of this one) has the database open.
+    #[error("{path} is open already: stop the other process; within one process, clone the open handle")]
     InUse {
         /// The path as it was given.
         path: String,
     },
     /// The file was written by a newer version of the format.
+    #[error("the database has format version {found}, this program reads up to {known}: use a newer program")]
     TooNew {
         /// The version found.
         found: u32,
@@ -175,6 +218,10 @@ pub enum Error {
         known: u32,
     },
     /// The file was written by a program from before the first release, whose format is not read any more.
+    #[error(
+        "the database has format version {found}, from before the first release; this program reads from {oldest} on: \
+         load the data into a new database"
+    )]
     TooOld {
         /// The version found.
         found: u32,
@@ -183,32 +230,46 @@ pub enum Error {
     },
     /// The transaction's changes take more memory than
     /// [`Options::write_bytes_max`](crate::Options::write_bytes_max) allows. Roll it back.
+    #[error("the transaction changes more than memory is allowed for: change less in one transaction")]
     TransactionTooLarge,
     /// A transaction is prepared under this identifier already.
+    #[error("a transaction is prepared as '{0}' already")]
     GidInUse(Arc<str>),
     /// No transaction is prepared under this identifier.
+    #[error("no transaction is prepared as '{0}'")]
     NoSuchGid(Arc<str>),
     /// Another caller is ending the transaction that is prepared under this identifier.
+    #[error("the transaction that is prepared as '{0}' is being ended")]
     GidBusy(Arc<str>),
     /// The identifier of a prepared transaction is longer than [`GID_BYTES_MAX`](crate::GID_BYTES_MAX) (bytes).
+    #[error(
+        "an identifier of {bytes} bytes for a prepared transaction exceeds the maximum of {}",
+        crate::GID_BYTES_MAX
+    )]
     GidTooLong {
         /// The identifier's length in bytes.
         bytes: usize,
     },
     /// As many transactions are prepared as [`Options::prepared_max`](crate::Options::prepared_max) allows.
+    #[error("{max} transactions are prepared, and no more are allowed: end some of them")]
     TooManyPrepared {
         /// The limit.
         max: usize,
     },
     /// The transaction has done something that does not survive in a prepared one; the text says what.
+    #[error("a transaction that {0} cannot be prepared")]
     CannotPrepare(&'static str),
     /// The database's recovery method does not have it; the text says what.
+    #[error("a database that recovers by a log of pages has no {0}")]
     Unsupported(&'static str),
     /// No space for the transaction; the database goes on without it.
+    #[error("no space left for this transaction: free disk space, then try again")]
     DiskFull,
     /// The operating system failed a call before anything depended on it.
-    Io(Arc<io::Error>),
+    #[error("I/O error: {0}")]
+    Io(#[source] Arc<io::Error>),
     /// A page is damaged: its checksum, version or identity is not what was written there.
+    #[error("damaged page {page} in file {file}: {detail}")]
     Corrupt {
         /// The file's name within the database directory; [`LOGICAL_PAGES`](crate::LOGICAL_PAGES) if the page's bytes
         /// are whole, but what stands in them is not right.
@@ -220,6 +281,7 @@ pub enum Error {
         detail: String,
     },
     /// A file of the database does not go with the others: it is an older or newer copy, or another database's.
+    #[error("file {file} does not go with the other files of the database: {detail}")]
     Mismatch {
         /// The file's name within the database directory.
         file: String,
@@ -227,8 +289,10 @@ pub enum Error {
         detail: String,
     },
     /// A stream that a backup is written to or read from failed.
-    BackupStream(Arc<io::Error>),
+    #[error("the backup cannot be read or written: {0}")]
+    BackupStream(#[source] Arc<io::Error>),
     /// A backup is damaged or cut short.
+    #[error("backup {} is damaged at byte {offset}: {detail}", backup + 1)]
     BackupDamaged {
         /// The backup's place among those given, from 0.
         backup: usize,
@@ -238,16 +302,21 @@ pub enum Error {
         detail: String,
     },
     /// Backups do not go on from each other, or not from where they should; the text says which and what to do.
+    #[error("{0}")]
     BackupChain(String),
     /// A write or a sync failed after a commit depended on it; the database stopped itself. The text is the cause.
+    #[error("the database stopped after a failure ({0}): open it again to recover")]
     Poisoned(Arc<str>),
     /// A member of a cluster is apart from the others, so the transaction cannot go on here: the text says why. It has not
     /// committed, and can be run again, at another member too.
+    #[error("this member of the cluster is apart from the others: {0}")]
     Apart(Arc<str>),
     /// A member of a cluster does not hear what has become of a transaction that asked to commit: the text says why.
     /// Whether it has committed must be looked up.
+    #[error("whether the transaction has committed is not known here, look it up: {0}")]
     Unresolved(Arc<str>),
     /// The database was closed.
+    #[error("the database is closed")]
     Closed,
 }
 
@@ -317,139 +386,22 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Deadlock => f.write_str("deadlock detected: roll back and run the transaction again"),
-            Error::Serialization(conflict) => write!(f, "{conflict}: run the transaction again"),
-            Error::SnapshotTooOld => f.write_str("snapshot too old: run the transaction again"),
-            Error::LockTimeout => f.write_str("a lock was not granted within the lock timeout"),
-            Error::Interrupted(InterruptReason::Cancel) => f.write_str("canceled on request"),
-            Error::Interrupted(InterruptReason::Timeout) => f.write_str("canceled by the statement timeout"),
-            Error::Interrupted(InterruptReason::Shutdown) => f.write_str("the database is shutting down"),
-            Error::KeyExists => f.write_str("the key exists"),
-            Error::KeyTooLong { bytes, max } => {
-                write!(f, "a key of {bytes} bytes exceeds the maximum of {max}")?;
-                if *max < crate::KEY_BYTES_MAX {
-                    write!(f, " of a tree with pages of {} bytes: make one with larger pages", max * 4)?;
-                }
-                Ok(())
-            }
-            Error::ValueTooLong { bytes } => {
-                write!(f, "a value of {bytes} bytes exceeds the maximum of {}", crate::VALUE_BYTES_MAX)
-            }
-            Error::SubobjectTooLong { bytes, max } => write!(
-                f,
-                "a subobject of {bytes} bytes exceeds the maximum of {max} of an object with such pages: make one with larger data pages"
-            ),
-            Error::ObjectFull => f.write_str(
-                "the object's header has no room for another page or reference: make an object with a larger header",
-            ),
-            Error::Operation(why) => write!(f, "the operation cannot be applied: {why}"),
-            Error::NoSuchOperation { family, operation } => write!(
-                f,
-                "there is no operation '{operation}' in a family '{family}': open the database with the operations that its transactions use"
-            ),
-            Error::Procedure(why) | Error::NotRouted(why) => f.write_str(why),
-            Error::NoSuchProcedure(name) => write!(
-                f,
-                "there is no procedure '{name}': open the database with the procedures that are to be called"
-            ),
-            Error::ProcedureUnknown(name) => write!(
-                f,
-                "the log has calls of the procedure '{name}', which this program does not have: open the database with the program that has it, which can then be closed"
-            ),
-            Error::ProcedureChanged(name) => write!(
-                f,
-                "the log has calls of the procedure '{name}', whose code has changed since: open the database with the program from before, and close it; then this one can open it"
-            ),
-            Error::ProcedureDiffers(name) => write!(
-                f,
-                "the procedure '{name}' has another code at the member that has called it: give all members of the cluster the same program"
-            ),
-            Error::ProcedureDiverged { name, detail } => write!(
-                f,
-                "a call of the procedure '{name}' cannot be replayed: it did something else than when it was logged ({detail}). Its code has changed without its text, or it depends on more than its parameters and the database: open the database with the program that wrote the log, or restore a backup"
-            ),
-            Error::Busy => f.write_str("too many calls wait: call again when some have been answered"),
-            Error::NoSuchTree(tree) => write!(f, "tree {tree} does not exist"),
-            Error::ReadOnly => f.write_str("a read-only transaction cannot write"),
-            Error::BadOption(detail) => f.write_str(detail),
-            Error::NotADatabase { path, detail } => write!(f, "{path} is not a Gnomon database: {detail}"),
-            Error::DiskMissing { disk, mirrored: true } => write!(
-                f,
-                "disk {disk} of the database is missing: bring it back; or, if it is lost for good and was not used without the others, open the database degraded (`--degraded`), from the copies on these"
-            ),
-            Error::DiskMissing { disk, mirrored: false } => write!(
-                f,
-                "disk {disk} of the database is missing, and what is on it has no copies: bring it back, or restore a backup"
-            ),
-            Error::InUse { path } => {
-                write!(
-                    f,
-                    "{path} is open already: stop the other process; within one process, clone the open handle"
-                )
-            }
-            Error::TooNew { found, known } => write!(
-                f,
-                "the database has format version {found}, this program reads up to {known}: use a newer program"
-            ),
-            Error::TooOld { found, oldest } => write!(
-                f,
-                "the database has format version {found}, from before the first release; this program reads from {oldest} on: load the data into a new database"
-            ),
-            Error::TransactionTooLarge => f.write_str(
-                "the transaction changes more than memory is allowed for: change less in one transaction",
-            ),
-            Error::GidInUse(gid) => write!(f, "a transaction is prepared as '{gid}' already"),
-            Error::NoSuchGid(gid) => write!(f, "no transaction is prepared as '{gid}'"),
-            Error::GidBusy(gid) => write!(f, "the transaction that is prepared as '{gid}' is being ended"),
-            Error::GidTooLong { bytes } => write!(
-                f,
-                "an identifier of {bytes} bytes for a prepared transaction exceeds the maximum of {}",
-                crate::GID_BYTES_MAX
-            ),
-            Error::TooManyPrepared { max } => {
-                write!(f, "{max} transactions are prepared, and no more are allowed: end some of them")
-            }
-            Error::CannotPrepare(what) => write!(f, "a transaction that {what} cannot be prepared"),
-            Error::Unsupported(what) => write!(
-                f,
-                "a database that recovers by a log of pages has no {what}"
-            ),
-            Error::DiskFull => {
-                f.write_str("no space left for this transaction: free disk space, then try again")
-            }
-            Error::Io(error) => write!(f, "I/O error: {error}"),
-            Error::Corrupt { file, page, detail } => {
-                write!(f, "damaged page {page} in file {file}: {detail}")
-            }
-            Error::Mismatch { file, detail } => {
-                write!(f, "file {file} does not go with the other files of the database: {detail}")
-            }
-            Error::BackupStream(error) => write!(f, "the backup cannot be read or written: {error}"),
-            Error::BackupDamaged { backup, offset, detail } => {
-                write!(f, "backup {} is damaged at byte {offset}: {detail}", backup + 1)
-            }
-            Error::BackupChain(detail) => f.write_str(detail),
-            Error::Poisoned(cause) => {
-                write!(f, "the database stopped after a failure ({cause}): open it again to recover")
-            }
-            Error::Apart(why) => write!(f, "this member of the cluster is apart from the others: {why}"),
-            Error::Unresolved(why) => {
-                write!(f, "whether the transaction has committed is not known here, look it up: {why}")
-            }
-            Error::Closed => f.write_str("the database is closed"),
-        }
+/// Returns the part of a message that says why the keys of a tree may be no longer than this (bytes), if its pages are
+/// the reason.
+fn of_small_pages(max: usize) -> String {
+    if max >= crate::KEY_BYTES_MAX {
+        return String::new();
     }
+    format!(" of a tree with pages of {} bytes: make one with larger pages", max * 4)
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Io(error) | Error::BackupStream(error) => Some(error.as_ref()),
-            _ => None,
-        }
+/// Returns the part of a message that says what to do about a missing disk.
+fn missing_disk(is_mirrored: bool) -> &'static str {
+    if is_mirrored {
+        ": bring it back; or, if it is lost for good and was not used without the others, open the database degraded \
+         (`--degraded`), from the copies on these"
+    } else {
+        ", and what is on it has no copies: bring it back, or restore a backup"
     }
 }
 

@@ -1,7 +1,6 @@
 //! Settings of a server, and the reasons why it refuses them.
 
 use std::{
-    fmt,
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
@@ -73,53 +72,34 @@ pub enum Auth {
 }
 
 /// The reason why a server cannot be bound or did not end in order.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// Every client could reach the database, and none would be asked for a password.
+    #[error(
+        "{0} can be reached from other machines, and everyone would be let in without a password: listen on a \
+         loopback address such as 127.0.0.1, or give a users file"
+    )]
     TrustBeyondLoopback(SocketAddr),
     /// The address or socket file cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
     Listen {
         /// The address or path.
         address: String,
         /// The error of the operating system.
+        #[source]
         error: std::io::Error,
     },
     /// The operating system failed the server's loop.
-    Io(std::io::Error),
+    #[error("I/O error: {0}")]
+    Io(#[source] std::io::Error),
     /// The shutdown timeout passed and so many sessions still ran.
+    #[error("{0} sessions did not end within the shutdown timeout")]
     StillRunning(usize),
     /// The database did not close in order.
-    Close(gnomon_engine::Error),
+    #[error("the database did not close in order: {0}")]
+    Close(#[source] gnomon_engine::Error),
     /// A failure stopped the database; every session was ended with 57P02.
-    Stopped(gnomon_engine::Error),
-}
-
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ServerError::TrustBeyondLoopback(address) => write!(
-                f,
-                "{address} can be reached from other machines, and everyone would be let in without a password: \
-                 listen on a loopback address such as 127.0.0.1, or give a users file"
-            ),
-            ServerError::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
-            ServerError::Io(error) => write!(f, "I/O error: {error}"),
-            ServerError::StillRunning(count) => {
-                write!(f, "{count} sessions did not end within the shutdown timeout")
-            }
-            ServerError::Close(error) => write!(f, "the database did not close in order: {error}"),
-            ServerError::Stopped(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ServerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ServerError::Listen { error, .. } | ServerError::Io(error) => Some(error),
-            ServerError::Close(error) | ServerError::Stopped(error) => Some(error),
-            _ => None,
-        }
-    }
+    #[error("{0}")]
+    Stopped(#[source] gnomon_engine::Error),
 }

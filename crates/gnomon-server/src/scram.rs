@@ -41,16 +41,9 @@ pub struct Verifier {
 }
 
 /// The operating system gave no random bytes; nothing can be authenticated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the operating system gave no random bytes")]
 pub struct NoRandomness;
-
-impl std::fmt::Display for NoRandomness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the operating system gave no random bytes")
-    }
-}
-
-impl std::error::Error for NoRandomness {}
 
 /// `N` random bytes from the operating system.
 pub fn random<const N: usize>() -> Result<[u8; N], NoRandomness> {

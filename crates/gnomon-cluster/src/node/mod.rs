@@ -60,32 +60,24 @@ const AWAY_MAX: Duration = Duration::from_secs(2);
 const STOP_MAX: Duration = Duration::from_secs(2);
 
 /// The reason why a member has stopped.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Stopped {
     /// It was asked to.
+    #[error("it has left the cluster")]
     Left,
     /// Its database could not apply what all have applied.
+    #[error("its database cannot follow the others: {0}")]
     Database(Error),
     /// A call of the procedure has done something else here than where its client was answered.
+    #[error(
+        "the procedure '{0}' has done something else here than at the member whose client has called it: have it \
+         depend on nothing but its parameters and the database, and start this member with an empty directory, for a \
+         copy of that one's data"
+    )]
     Differs(String),
     /// The order that it read makes no sense, or is not kept any more; or the log is not that of its data.
+    #[error(transparent)]
     Log(LogError),
-}
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Stopped::Left => f.write_str("it has left the cluster"),
-            Stopped::Database(error) => write!(f, "its database cannot follow the others: {error}"),
-            Stopped::Differs(procedure) => write!(
-                f,
-                "the procedure '{procedure}' has done something else here than at the member whose client has called \
-                 it: have it depend on nothing but its parameters and the database, and start this member with an \
-                 empty directory, for a copy of that one's data"
-            ),
-            Stopped::Log(error) => error.fmt(f),
-        }
-    }
 }
 
 /// Settings of a member.

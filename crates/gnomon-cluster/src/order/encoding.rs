@@ -10,8 +10,6 @@
 //!
 //! Not done here: checksums, which logs have themselves.
 
-use std::fmt;
-
 use prost::Message;
 
 use crate::protocol::{Access, Commit, Entry, Key, Level, Member, Range, ReadSet, Touched, TxnName, Version};
@@ -290,25 +288,16 @@ pub(crate) fn encode(entries: &[Entry]) -> Vec<u8> {
 }
 
 /// The reason why bytes are not read as entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
     /// They are not those of a batch.
+    #[error("it is damaged")]
     Damaged,
     /// They are those of a version that is not known.
+    #[error(
+        "it has format {0}, and this program knows {VERSION}: a member with a newer program wrote it, upgrade this one"
+    )]
     Newer(u32),
-}
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unreadable::Damaged => f.write_str("it is damaged"),
-            Unreadable::Newer(version) => write!(
-                f,
-                "it has format {version}, and this program knows {VERSION}: a member with a newer program wrote it, \
-                 upgrade this one"
-            ),
-        }
-    }
 }
 
 /// The entries that bytes are.

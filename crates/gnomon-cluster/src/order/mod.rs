@@ -13,7 +13,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
     time::Duration,
 };
 
@@ -33,75 +32,47 @@ pub use memory::MemoryLog;
 pub use sender::{Batch, Sender};
 
 /// The reason why the log refuses a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A member of this name is there.
+    #[error("a member '{0}' is in the cluster: stop that one, or give this one another name")]
     NameInUse(String),
     /// The log holds the member for gone.
+    #[error("the others hold this member for gone: it joins anew")]
     Fenced,
     /// A batch is not the next one of its member.
+    #[error("a batch is not the next one of its member, which is number {expected}")]
     OutOfSequence {
         /// The number of the next one.
         expected: u64,
     },
     /// The requested entries are not kept any more.
+    #[error(
+        "what was ordered before revision {from} is not kept any more: start with an empty directory, for a copy of \
+         what a member has"
+    )]
     Trimmed {
         /// The first revision that can be followed from.
         from: u64,
     },
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::NameInUse(name) => {
-                write!(f, "a member '{name}' is in the cluster: stop that one, or give this one another name")
-            }
-            Refused::Fenced => f.write_str("the others hold this member for gone: it joins anew"),
-            Refused::OutOfSequence { expected } => {
-                write!(f, "a batch is not the next one of its member, which is number {expected}")
-            }
-            Refused::Trimmed { from } => write!(
-                f,
-                "what was ordered before revision {from} is not kept any more: start with an empty directory, for a copy of what a member has"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
 /// The reason why a call of the log has failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The log has answered.
-    Refused(Refused),
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// The log was not reached, or has not answered in time: whether it did what it was asked to is not known. The same
     /// call can be made again.
+    #[error("the log of the cluster cannot be reached: {0}")]
     Unreachable(String),
     /// The log has no space left. Whether it did what it was asked to is not known. The same call can be made again.
+    #[error("the log of the cluster is full: {0}")]
     Full(String),
     /// The log there is not that of this cluster, or cannot be read: what is wrong, and what to do.
+    #[error("{0}")]
     Foreign(String),
-}
-
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LogError::Refused(refused) => refused.fmt(f),
-            LogError::Unreachable(what) => write!(f, "the log of the cluster cannot be reached: {what}"),
-            LogError::Full(what) => write!(f, "the log of the cluster is full: {what}"),
-            LogError::Foreign(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for LogError {}
-
-impl From<Refused> for LogError {
-    fn from(refused: Refused) -> LogError {
-        LogError::Refused(refused)
-    }
 }
 
 /// An ordered log, as one member uses it. Calls block, each for a bounded time.

@@ -11,7 +11,8 @@ use crate::protocol::{Key, Level, Range, ReadSet, Reason, Table, Touched, TxnNam
 use super::data::Value;
 
 /// Something that was promised did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Violation(String);
 
 impl Violation {
@@ -19,14 +20,6 @@ impl Violation {
         Violation(what.into())
     }
 }
-
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Violation {}
 
 /// A row that was read.
 #[derive(Clone, Debug)]

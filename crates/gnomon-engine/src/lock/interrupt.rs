@@ -10,13 +10,16 @@ use crate::{
 };
 
 /// Why a waiting or scanning transaction was interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterruptReason {
     /// A cancel was requested.
+    #[error("canceled on request")]
     Cancel,
     /// Its time ran out.
+    #[error("canceled by the statement timeout")]
     Timeout,
     /// The database is closing.
+    #[error("the database is shutting down")]
     Shutdown,
 }
 

@@ -1,7 +1,5 @@
 //! A property test for families of operations: it checks what they declare.
 
-use std::fmt;
-
 use super::{Commutes, Family, Length, Operation};
 use crate::{
     Error, Result, TxnId,
@@ -20,7 +18,8 @@ pub struct Trial {
 }
 
 /// A trial in which operations do something else than their family declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} (seed {seed}): {trial:?}")]
 pub struct Counterexample {
     /// The trial.
     pub trial: Trial,
@@ -29,14 +28,6 @@ pub struct Counterexample {
     /// The seed of random numbers.
     pub seed: u64,
 }
-
-impl fmt::Display for Counterexample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (seed {}): {:?}", self.what, self.seed, self.trial)
-    }
-}
-
-impl std::error::Error for Counterexample {}
 
 /// Tries a family's operations on `rounds` values that `trial` makes, with random numbers from `seed` on. Give it
 /// values and arguments near the bounds, and often enough the same ones for both calls.

@@ -100,27 +100,23 @@ pub fn any_certificate() -> std::sync::Arc<dyn rustls::client::danger::ServerCer
 }
 
 /// The reason why a URL cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum UrlError {
     /// It does not have the form of a URL.
+    #[error("{0}")]
     Form(&'static str),
     /// A setting of TLS; the text says which.
+    #[error("{0}")]
     Tls(String),
     /// Anything else of the URL.
+    #[error("{}", with_cause(.0))]
     Rest(postgres::Error),
 }
 
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UrlError::Form(message) => f.write_str(message),
-            UrlError::Tls(message) => f.write_str(message),
-            UrlError::Rest(error) => match std::error::Error::source(error) {
-                Some(cause) => write!(f, "{error}: {cause}"),
-                None => error.fmt(f),
-            },
-        }
+/// Returns the text of an error and of its cause.
+fn with_cause(error: &postgres::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
-
-impl std::error::Error for UrlError {}
