@@ -3,7 +3,7 @@
 # psql, pgbench, Chromium, and clients in Python, JavaScript, Go and Ruby. Installs what that needs and is absent. Sizes
 # of the long runs come from the environment:
 #   GNOMON_SWEEP_SEEDS, GNOMON_CLUSTER_SEEDS, GNOMON_SHUTTLE_SEEDS, GNOMON_KILLS,
-#   GNOMON_CLUSTER_FAULTS, GNOMON_STRESS, PROPTEST_CASES;
+#   GNOMON_CLUSTER_FAULTS, GNOMON_STRESS, PROPTEST_CASES, GNOMON_FUZZ_SECONDS;
 # GNOMON_RECOVERY names the recovery method of databases that tests make and do not choose one for.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -63,6 +63,10 @@ python3 tools/audit.py
 
 step "tests"
 run_tests --workspace
+
+step "fuzz targets"
+# Of the whole workspace, as in the step before: nothing is built again.
+GNOMON_FUZZ_SECONDS=${GNOMON_FUZZ_SECONDS:-60} run_tests --workspace --lib --tests fuzz
 
 step "clients"
 tools/clients/run.sh

@@ -3,6 +3,7 @@
 mod access;
 mod authority;
 mod common;
+mod fuzz;
 mod limits;
 mod protocol;
 mod sequences;

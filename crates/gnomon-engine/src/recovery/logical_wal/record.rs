@@ -498,3 +498,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod fuzz;
