@@ -59,7 +59,13 @@ step "lints"
 cargo clippy --locked --workspace --all-targets -- -D warnings
 
 step "dependency audit"
-python3 tools/audit.py
+deny_version=0.20.2
+if [ "$(target/tools/bin/cargo-deny --version 2>/dev/null)" != "cargo-deny $deny_version" ]; then
+  cargo install --quiet --locked --debug cargo-deny --version $deny_version --root target/tools
+fi
+cargo fetch --quiet --locked --manifest-path crates/gnomon-bench/peers/Cargo.toml
+target/tools/bin/cargo-deny --offline --locked check bans licenses sources
+target/tools/bin/cargo-deny --offline --locked --manifest-path crates/gnomon-bench/peers/Cargo.toml --config "$PWD/deny.toml" check licenses sources
 
 step "tests"
 run_tests --workspace
