@@ -157,7 +157,7 @@ pub struct Not {
     pub position: Position,
 }
 
-/// IS [NOT] NULL, ISNULL, NOTNULL.
+/// `IS [NOT] NULL`, `ISNULL`, `NOTNULL`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct IsNull {
@@ -166,7 +166,7 @@ pub struct IsNull {
     pub position: Position,
 }
 
-/// IS [NOT] TRUE, FALSE or UNKNOWN.
+/// `IS [NOT] TRUE`, `FALSE` or `UNKNOWN`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct IsBoolean {
@@ -177,7 +177,7 @@ pub struct IsBoolean {
     pub position: Position,
 }
 
-/// IS [NOT] DISTINCT FROM.
+/// `IS [NOT] DISTINCT FROM`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct IsDistinct {
@@ -187,7 +187,7 @@ pub struct IsDistinct {
     pub position: Position,
 }
 
-/// [NOT] IN.
+/// `[NOT] IN`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct In {
@@ -205,7 +205,7 @@ pub enum InSet {
     Query(Box<Query>),
 }
 
-/// [NOT] LIKE, ILIKE or SIMILAR TO.
+/// `[NOT] LIKE`, `ILIKE` or `SIMILAR TO`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct Like {
@@ -226,7 +226,7 @@ pub enum LikeKind {
     Similar,
 }
 
-/// [NOT] BETWEEN [SYMMETRIC].
+/// `[NOT] BETWEEN [SYMMETRIC]`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub struct Between {
