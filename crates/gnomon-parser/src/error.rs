@@ -1,4 +1,4 @@
-//! What is wrong with a text: PostgreSQL's message, state and position.
+//! Errors of a text: PostgreSQL's message, state and position.
 
 use std::fmt;
 

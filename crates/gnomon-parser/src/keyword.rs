@@ -20,7 +20,7 @@ macro_rules! keywords {
     (@bare $label:ident) => { false };
 }
 
-/// What a keyword may stand for.
+/// The class of a keyword: the names that it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Unreserved: any name.

@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     NotEquals,
     /// Any other character.
     Char(char),
-    /// What is no token; the lexer has the error.
+    /// Text that is no token; the lexer has the error.
     Wrong,
 }
 
@@ -92,7 +92,7 @@ impl Token {
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// What is wrong, once a token was [`Kind::Wrong`].
+    /// The error, once a token was [`Kind::Wrong`].
     pub error: Option<Box<Error>>,
 }
 

@@ -1,6 +1,6 @@
 //! The core of a transaction: its locks, its snapshot, its write set, and what it has seen. Features work on it.
 //!
-//! What stands here is what all features need: checks, waiting for locks, taking and renewing the snapshot, and noting
+//! The core has what all features need: checks, waiting for locks, taking and renewing the snapshot, and noting
 //! what the transaction rests on where others order commits. The trees that it uses are in [`trees`](super::trees),
 //! what it reads of them in [`read`](super::read).
 

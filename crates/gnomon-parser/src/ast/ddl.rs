@@ -36,7 +36,7 @@ pub struct CreateTable {
     pub tablespace: Option<Ident>,
 }
 
-/// What stands in the parentheses of CREATE TABLE.
+/// An element in the parentheses of CREATE TABLE.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "a variant has the name of its struct")]
 pub enum TableElement {
@@ -76,7 +76,7 @@ pub struct Constraint {
     pub position: Position,
 }
 
-/// What a constraint demands.
+/// The condition of a constraint.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]
 pub enum ConstraintKind {
@@ -330,7 +330,7 @@ pub struct SequenceOption {
     pub position: Position,
 }
 
-/// What an option of a sequence says. Numbers are as they are written, with their signs.
+/// The kind of a sequence's option, with its value. Numbers are as they are written, with their signs.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]
 pub enum SequenceOptionKind {

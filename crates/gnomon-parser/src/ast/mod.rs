@@ -68,7 +68,7 @@ pub enum Statement {
     Unsupported(Unsupported),
 }
 
-/// What PostgreSQL's grammar has and this tree does not.
+/// A statement or clause of PostgreSQL's grammar that the tree does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsupported {
     /// Its name, as an error says it: `MERGE`, `CREATE FUNCTION`.

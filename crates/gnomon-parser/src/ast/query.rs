@@ -158,7 +158,7 @@ pub enum LockStrength {
     Update,
 }
 
-/// What is done about a row that another transaction has locked.
+/// The treatment of a row that another transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as their words")]
 pub enum LockWait {
@@ -251,7 +251,7 @@ pub struct Frame {
     pub exclusion: FrameExclusion,
 }
 
-/// What a frame counts.
+/// The unit of a frame's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as their words")]
 pub enum FrameMode {

@@ -130,7 +130,7 @@ pub struct Copy {
     pub filter: Option<Expr>,
 }
 
-/// What is copied.
+/// The source of the rows of COPY.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]
 pub enum CopySource {

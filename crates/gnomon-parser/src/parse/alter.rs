@@ -114,7 +114,7 @@ fn begins_sequence_option(p: &mut Parser<'_, '_>) -> bool {
     }
 }
 
-/// What RENAME is about, but for the relation itself.
+/// The object of RENAME, but for the relation itself.
 fn renamed_part(p: &mut Parser<'_, '_>, kind: ObjectKind) -> Result<Option<RenamedPart>> {
     if p.is(K::To) || matches!(kind, ObjectKind::Index | ObjectKind::Sequence) {
         return Ok(None);

@@ -111,7 +111,7 @@ pub(super) fn call_clauses(p: &mut Parser<'_, '_>, mut call: Box<FunctionCall>) 
     Ok(Expr::Function(call))
 }
 
-/// What begins with a word of the standard's (func_expr_common_subexpr); none if it is something else.
+/// Reads an expression that begins with a word of the standard's (func_expr_common_subexpr); none if it is something else.
 pub(super) fn special_call(p: &mut Parser<'_, '_>, keyword: K, position: Position) -> Result<Option<Expr>> {
     if let Some(value) = system_value(p, keyword, position)? {
         return Ok(Some(value));

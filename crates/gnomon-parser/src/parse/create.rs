@@ -13,7 +13,7 @@ use crate::{
     keyword::Keyword as K,
 };
 
-/// What stands behind the elements of a table.
+/// The clauses behind the elements of a table.
 struct TableOptions {
     access_method: Option<Ident>,
     options: Vec<DefinitionItem>,

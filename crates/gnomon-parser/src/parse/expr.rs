@@ -264,7 +264,7 @@ fn quantified(p: &mut Parser<'_, '_>, left: Expr, operator: OperatorName) -> Res
     Ok(Expr::Quantified(Box::new(Quantified { left, operator, is_all, right })))
 }
 
-/// What stands behind IS.
+/// Reads the test behind IS.
 fn is_test(p: &mut Parser<'_, '_>, operand: Expr, kinds: Kinds) -> Result<(Expr, bool)> {
     let position = p.bump().position();
     let is_negated = p.take(K::Not);

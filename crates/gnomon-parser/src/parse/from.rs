@@ -12,7 +12,7 @@ use crate::{
     lexer::Kind,
 };
 
-/// What stands in parentheses in FROM.
+/// An item in parentheses in FROM.
 enum InParens {
     Query(Query),
     Join(TableReference),

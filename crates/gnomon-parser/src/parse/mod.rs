@@ -78,7 +78,7 @@ pub(crate) struct Parser<'a, 'w> {
     links: usize,
     /// The depth at which a column may be followed by a label.
     label_depth: Option<usize>,
-    /// What was read and has no tree.
+    /// The part that was read and has no tree.
     unsupported: Option<Unsupported>,
     watch: Watch<'w>,
     /// How many tokens had been taken when the watch was told.

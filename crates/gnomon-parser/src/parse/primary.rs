@@ -15,7 +15,7 @@ use crate::{
     lexer::{Kind, Token},
 };
 
-/// What stands in parentheses.
+/// The content of parentheses.
 pub(super) enum Parenthesized {
     Query(Query),
     Expr(Expr),
@@ -274,7 +274,7 @@ pub(super) fn subquery(p: &mut Parser<'_, '_>) -> Result<Box<Subquery>> {
     Ok(Box::new(Subquery { query: p.query_in_parens()?, position }))
 }
 
-/// What stands in parentheses: a query, or expressions.
+/// Reads the content of parentheses: a query, or expressions.
 pub(super) fn parenthesized(p: &mut Parser<'_, '_>) -> Result<Parenthesized> {
     p.nested(|p| {
         p.expect_char('(')?;

@@ -310,7 +310,7 @@ fn setting_name(p: &mut Parser<'_, '_>) -> Result<SettingName> {
     Ok(SettingName::One(name))
 }
 
-/// What RESET or SHOW is about.
+/// Reads the setting of RESET or SHOW.
 fn shown(p: &mut Parser<'_, '_>) -> Result<SettingName> {
     let position = p.position();
     let named = |name: &str| SettingName::One(Ident { name: name.into(), position });

@@ -61,7 +61,7 @@ fn shuttle_finds_versions_in_the_order_of_application() {
     catch(Failpoint::VersionsInApplyOrder, additions);
 }
 
-/// Somebody takes what another has just put there, and looks at what is left, while a commit elsewhere holds up what
+/// A transaction takes what another one has just put there, and reads the rest, while a commit elsewhere holds up what
 /// snapshots include.
 fn takings() {
     let world = World::new(None);

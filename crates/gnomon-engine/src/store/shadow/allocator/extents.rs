@@ -389,7 +389,7 @@ mod tests {
         Ok(())
     }
 
-    /// What is taken is what the newest superblock reaches, and what waits for others.
+    /// Checks that the pages taken are those that the newest superblock reaches and those that wait.
     fn check_accounts(store: &ShadowStore) {
         let mut extents = store.allocator.extents.lock();
         assert_eq!(extents.promised, PageCounts::default(), "nothing is under way");
