@@ -1,9 +1,9 @@
-//! The program's memory allocator: mimalloc.
+//! The program's memory allocator: jemalloc.
 //!
-//! Each transaction allocates and frees some hundred small pieces, many of them on another thread: its answers, and the
-//! versions that are removed when its commit is durable.
+//! Each transaction allocates and frees some hundred small pieces, many of them on another thread: what it was answered,
+//! what is forgotten when its commit is durable.
 
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;

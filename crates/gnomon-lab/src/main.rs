@@ -20,13 +20,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use gnomon_program::{Failure, signals};
-use mimalloc::MiMalloc;
+use tikv_jemallocator::Jemalloc;
 
 use command::{report, run};
 
 /// The allocator of the program `gnomon`, so that figures are those of a server.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,6 @@
 pub mod certificate;
 #[cfg(feature = "client")]
 pub mod client;
-mod der;
 pub mod secret;
 
 use std::{fmt::Display, path::Path};
