@@ -33,3 +33,14 @@ pub enum Relation {
     /// A view.
     View(Arc<View>),
 }
+
+impl Relation {
+    /// Returns the name of its schema.
+    pub fn schema(&self) -> &str {
+        match self {
+            Relation::Table(table) => &table.schema,
+            Relation::Virtual(table) => table.schema(),
+            Relation::View(view) => &view.schema,
+        }
+    }
+}

@@ -1,4 +1,5 @@
-//! The written-out forms of what a query abbreviates: `*`, NATURAL, columns without their relation.
+//! The written-out forms of what a query abbreviates: `*`, NATURAL, columns without their relation, relations without
+//! their schema.
 //!
 //! A view means the columns that there were when it was created, whatever columns its tables get later, so its text
 //! must name them. Binding knows what the abbreviations stand for, and [`Expansions`] collects it.
@@ -6,8 +7,8 @@
 use std::{collections::HashMap, ops::ControlFlow, ptr};
 
 use sqlparser::ast::{
-    self, Ident, JoinConstraint, JoinOperator, ObjectName, SelectItem, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut,
+    self, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, SelectItem, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
 use super::scope::{Scope, ScopeColumn};
@@ -24,6 +25,8 @@ pub struct Expansions {
     joins: HashMap<*const JoinConstraint, Vec<Ident>>,
     /// For names that another column might come to have: what they mean; none if that has no name of its own.
     names: HashMap<*const ast::Expr, Option<ast::Expr>>,
+    /// For names of relations of the catalog that lack their schema, the schema.
+    relations: HashMap<*const ObjectName, Ident>,
 }
 
 impl Expansions {
@@ -52,6 +55,11 @@ impl Expansions {
         // An aggregate may be bound once more, further out, where names can mean more than where it stands.
         let full_name = || scope.full_name(name).map(|parts| named(&parts));
         self.names.entry(ptr::from_ref(expr)).or_insert_with(full_name);
+    }
+
+    /// Notes the schema of a relation of the catalog that is named without it.
+    pub fn relation(&mut self, name: &ObjectName, schema: &str) {
+        self.relations.insert(ptr::from_ref(name), Ident::with_quote('"', schema));
     }
 
     /// Notes that a key of GROUP BY is the name of a column of the select list.
@@ -103,6 +111,13 @@ impl VisitorMut for Expansions {
             }
         }
         select.from.iter_mut().for_each(|item| self.write_joins(item));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        if let Some(schema) = self.relations.remove(&ptr::from_ref(name)) {
+            name.0.insert(0, ObjectNamePart::Identifier(schema));
+        }
         ControlFlow::Continue(())
     }
 

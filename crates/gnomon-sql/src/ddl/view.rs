@@ -5,7 +5,6 @@ use std::{ops::ControlFlow, sync::Arc};
 use sqlparser::ast::{
     self, CreateTableOptions, CreateView, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
     Query, SetExpr, SqlOption, TableFactor, Visit, VisitMut, Visitor, VisitorMut, visit_relations,
-    visit_relations_mut,
 };
 
 use super::{Ddl, clauses, column::has_constraint, column_of, refuse_taken, storage::text};
@@ -86,16 +85,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     // Names and stars mean what they mean now, wherever and whenever the view is used.
     let mut query = (*create.query).clone();
     write_out_tables(&mut query)?;
-    let _: ControlFlow<()> = visit_relations_mut(&mut query, |relation| {
-        if let Ok(wanted) = Name::of(relation, &ddl.session.database)
-            && wanted.schema.is_none()
-            && let Some(oid) = view.relation_oid(&wanted)
-            && let Some((schema, _)) = view.relation_name(oid)
-        {
-            relation.0.insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
-        }
-        ControlFlow::Continue(())
-    });
+    refuse_columns_of_joins(&query)?;
     let planned = ddl
         .session
         .with_types(|types, view| Planned::bind_to_keep(Binder::new(view, types, &[]), &mut query))?;
@@ -180,6 +170,11 @@ fn relation_in_view(ddl: &Ddl<'_>, name: &ObjectName) -> Option<Relation> {
 /// The views whose queries name a relation, and a column if one is given.
 pub(super) fn views_using(ddl: &Ddl<'_>, oid: Oid, column: Option<&str>) -> Result<Vec<Arc<View>>> {
     let catalog = ddl.session.catalog();
+    let columns = catalog.table_by_oid(oid).into_iter().flat_map(|table| &table.columns);
+    let place = columns
+        .take_while(|known| known.dropped || Some(&*known.name) != column)
+        .filter(|known| !known.dropped)
+        .count();
     let mut found = Vec::new();
     for view in catalog.views() {
         let query = query_of(view)?;
@@ -192,7 +187,7 @@ pub(super) fn views_using(ddl: &Ddl<'_>, oid: Oid, column: Option<&str>) -> Resu
             if same { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .is_break();
-        let names_column = column.is_none_or(|column| query.visit(&mut NamesColumn(column)).is_break());
+        let names_column = column.is_none_or(|name| query.visit(&mut NamesColumn { name, place }).is_break());
         if names_relation && names_column {
             found.push(view.clone());
         }
@@ -269,6 +264,28 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, kind: &str, name: &ObjectName, text: Op
     tag("COMMENT")
 }
 
+/// Refuses a list of columns behind the alias of a join: a column that a table of the join gets would come between
+/// them.
+fn refuse_columns_of_joins(query: &Query) -> Result<()> {
+    struct Find;
+    impl Visitor for Find {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            break_if(matches!(
+                factor,
+                TableFactor::NestedJoin { alias: Some(alias), .. } if !alias.columns.is_empty()
+            ))
+        }
+    }
+    match query.visit(&mut Find) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            Err(SqlError::unsupported("a view of a join with an alias and a list of columns")
+                .hint("Name the columns in a subquery: (SELECT ... FROM ...) AS alias (...)."))
+        }
+    }
+}
+
 /// Writes `TABLE name` as the SELECT that it is short for.
 fn write_out_tables(query: &mut Query) -> Result<()> {
     struct WriteOut;
@@ -304,7 +321,11 @@ fn name_in(table: &ast::Table) -> String {
 }
 
 /// Breaks off where a query names a column, of whatever table.
-struct NamesColumn<'n>(&'n str);
+struct NamesColumn<'n> {
+    name: &'n str,
+    /// The number of columns before it in its table.
+    place: usize,
+}
 
 impl NamesColumn<'_> {
     fn in_joins(&self, item: &ast::TableWithJoins) -> bool {
@@ -323,7 +344,7 @@ impl NamesColumn<'_> {
     }
 
     fn is(&self, ident: &Ident) -> bool {
-        fold(ident) == self.0
+        fold(ident) == self.name
     }
 }
 
@@ -347,6 +368,8 @@ impl Visitor for NamesColumn<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => break_if(self.in_joins(table_with_joins)),
+            // A list renames the columns of a table by their places.
+            TableFactor::Table { alias: Some(alias), .. } => break_if(alias.columns.len() > self.place),
             _ => ControlFlow::Continue(()),
         }
     }

@@ -286,6 +286,9 @@ impl QueryBinder<'_, '_> {
         }
         let found =
             self.relations.find(schema.as_deref(), &relation).map_err(|error| at_name(error, name))?;
+        if let (None, Some(expansions)) = (&schema, &mut self.statement.expansions) {
+            expansions.relation(name, found.schema());
+        }
         let base = cx.next;
         match found {
             Relation::Table(table) => {
