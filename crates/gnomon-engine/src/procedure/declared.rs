@@ -15,10 +15,6 @@ use crate::{
     write_set::WriteSet,
 };
 
-/// Number of keys and trees that a call can declare. With more it has declared nothing: to look for each would take
-/// long.
-pub(super) const ACCESSES_MAX: usize = 1000;
-
 /// The keys and trees that a call uses at most.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessSet {

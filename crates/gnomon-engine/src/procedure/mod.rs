@@ -42,14 +42,14 @@ use crate::{
     Error, Result,
     access::{StoredProcedure, directory_damage},
     env::Clock,
-    recovery::{CallCounts, Command},
+    recovery::{ACCESSES_MAX, CallCounts, Command},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     txn::{Handle, Isolation, Partitions, Ticket, Transaction, TxnOptions},
 };
-use declared::{ACCESSES_MAX, Declared};
+use declared::Declared;
 
 /// The longest name of a procedure, in bytes.
 const NAME_BYTES_MAX: usize = 63;

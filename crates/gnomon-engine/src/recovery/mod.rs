@@ -15,7 +15,8 @@
 //! # Adding a method
 //!
 //! A folder with a type that implements [`Method`], a variant of [`Recovery`] with its name, and a line in
-//! [`open`](open::open), which finds the store on the disks or makes it. What only some methods can do (backups, copies
+//! [`open`](open::open), which finds the store on the disks or makes it; for a store of its own, a variant of
+//! [`Store`](crate::store::Store). What only some methods can do (backups, copies
 //! on several disks) has a default here that refuses it.
 //!
 //! # Order of a commit
@@ -55,6 +56,9 @@ use crate::{
     write_set::WriteSet,
 };
 
+/// Number of keys and trees that a call can declare. With more it has declared nothing: to look for each would take
+/// long.
+pub(crate) const ACCESSES_MAX: usize = 1000;
 /// The entry of a prepared transaction is stored in parts of this length.
 pub(crate) const ENTRY_PART_BYTES: usize = 1 << 20;
 /// The longest identifier of a prepared transaction, in bytes (as in PostgreSQL).
@@ -355,8 +359,6 @@ pub(crate) struct Commit<'a> {
     pub command: Option<&'a Command>,
     /// True if the call may not be logged in the place of the writes.
     pub by_value: bool,
-    /// Its locks, where faults of tests release them; none if it has none.
-    pub locks: Option<&'a mut LockOwner>,
 }
 
 /// The changes of a transaction on pages of its own, ready to be committed.
@@ -390,8 +392,6 @@ pub(crate) struct EndOfEntry<'a> {
     /// The writes that are applied, and taken from here then; none if it is rolled back.
     pub writes: Option<&'a mut WriteSet>,
     pub kept: &'a mut Option<KeptSpace>,
-    /// Its locks, where faults of tests release them.
-    pub locks: &'a mut LockOwner,
 }
 
 /// Growth of values by operations that may change their length, in bytes: for each change, the difference to the

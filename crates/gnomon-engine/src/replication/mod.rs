@@ -126,7 +126,6 @@ pub(crate) fn apply(
         pages: None,
         command: None,
         by_value: true,
-        locks: None,
     };
     let (csn, _) = inner.method.commit(&inner.keyspace, commit)?;
     inner.forget_after(changed);

@@ -155,11 +155,6 @@ impl Store {
         on_either!(self, store => store.stats())
     }
 
-    /// Returns the faults of disks and copies that were found since the last call.
-    pub fn take_reports(&self) -> Vec<String> {
-        self.shadow().map(|store| store.mirror.take_reports()).unwrap_or_default()
-    }
-
     /// Returns the store, which must be one that recovers by shadow paging.
     #[cfg(all(test, not(shuttle)))]
     pub fn as_shadow(&self) -> &Arc<ShadowStore> {

@@ -2,7 +2,7 @@
 //! become durable.
 
 use super::{core::Core, large, ordering, ticket::Ticket};
-use crate::{Result, recovery::Commit};
+use crate::{Result, failpoint::Failpoint, recovery::Commit};
 
 /// Orders and applies the transaction and releases its locks. Returns its commit ticket.
 pub(super) fn finish(mut core: Core) -> Result<Ticket> {
@@ -23,9 +23,12 @@ pub(super) fn finish(mut core: Core) -> Result<Ticket> {
     writes.know(core.used.iter().map(|used| (used.id, used.state.as_ref())));
     let inner = &handle.inner;
     let dropped = writes.trees().any(|(_, tree)| tree.dropped && !tree.created);
-    // What is left of trees that were to be made goes as dropped ones do.
-    let made = inner.properties.in_place && writes.trees().any(|(_, tree)| tree.created);
+    // The pages of trees that were to be made go as those of dropped ones do.
+    let leaves_trees = inner.properties.in_place && (dropped || writes.trees().any(|(_, tree)| tree.created));
     let changed = writes.keys();
+    if inner.store.failpoints().is_on(Failpoint::LocksBeforeApply) {
+        core.locks.release_committed();
+    }
     let committed = inner.method.commit(
         &inner.keyspace,
         Commit {
@@ -35,10 +38,9 @@ pub(super) fn finish(mut core: Core) -> Result<Ticket> {
             pages,
             command: core.command.as_ref(),
             by_value: core.by_value,
-            locks: Some(&mut core.locks),
         },
     );
-    if committed.is_err() && (dropped && inner.properties.in_place || made) {
+    if committed.is_err() && leaves_trees {
         handle.host.reclaim();
     }
     let (csn, grown) = committed?;

@@ -142,7 +142,7 @@ impl Core {
 
     /// True if a tree is used as a whole, by transactions that have its partitions.
     pub fn is_placed(&self, used: &Used) -> bool {
-        self.inner().executors > 0
+        self.inner().is_serial
             && used.state.as_ref().is_some_and(|state| state.placement != Placement::Anywhere)
     }
 

@@ -188,7 +188,8 @@ fn run(signals: &Signals, chores: &Chores) {
             if inner.method.clean_some() {
                 signals.clean.store(true, Ordering::Release);
             }
-            signals.confirm.store(true, Ordering::Release);
+            // Pages that are changed in place have no batch to confirm.
+            signals.confirm.store(!inner.properties.in_place, Ordering::Release);
             work = signals.work.lock();
             // On a full disk there may be something to clean for as long as nothing is given back.
             work.reclaim.try_again();

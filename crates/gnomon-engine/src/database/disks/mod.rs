@@ -94,6 +94,6 @@ impl Database {
     /// Returns the faults of disks and copies that were found since the last call, repaired or not: sentences for an
     /// operator of the database.
     pub fn take_reports(&self) -> Vec<String> {
-        self.0.inner.store.take_reports()
+        self.0.inner.method.copies().map(Copies::take_reports).unwrap_or_default()
     }
 }

@@ -16,7 +16,7 @@
 //!   record of a larger CSN is durable, or acknowledged, before the root is.
 //! - *A checkpoint* notes the end of the log, writes a commit batch, whose root has every commit that had its CSN when
 //!   the end was noted, and gives up the log before that ([`control`] says so first).
-//! - *A call* of a procedure can be its name and parameters instead (procedure); replay runs it
+//! - *A call* of a procedure can be its name and parameters instead ([`procedure`](crate::procedure)); replay runs it
 //!   once more.
 //! - *Replay* ([`replay`]) skips records of commits that the root has, and refuses a log that lacks one after it.
 //!

@@ -14,7 +14,7 @@
 //! the arguments behind their length (varint).
 //!
 //! *An entry* of a prepared transaction: its identifier (1 byte for the length, text), then the bytes that
-//! [`entry`](crate::txn) describes. *Its end*: its identifier, how many parts it was stored in (varint).
+//! `txn::two_phase::entry` describes. *Its end*: its identifier, how many parts it was stored in (varint).
 //!
 //! *A call* of a procedure: its number (varint), the checksum of what it has written (4 bytes), its parameters. A 5
 //! says that it has used nothing but what it declares.

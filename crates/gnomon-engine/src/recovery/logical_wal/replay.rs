@@ -17,7 +17,7 @@
 
 use super::{
     super::{
-        CallAccess, Calls, ENTRY_PART_BYTES, RunAlone,
+        ACCESSES_MAX, CallAccess, Calls, ENTRY_PART_BYTES, RunAlone,
         open::Replaying,
         shadow::{LeavesChanged, create, in_parts, leaves_of, pages_changed, pages_of_entry},
     },
@@ -54,8 +54,9 @@ const JOBS_MAX: usize = 256;
 /// No more than this is gathered, whatever the option `replay_bytes_max` says, in bytes: positions take four bytes,
 /// and the last commit is gathered as a whole.
 const GATHERED_MAX: usize = 1 << 30;
-/// A job that needs more things is run alone: to look for each among the others would take longer.
-const NEEDS_MAX: usize = 1000;
+/// A job that needs more things is run alone: to look for each among the others would take longer. A call needs no more
+/// if it has declared what it uses.
+const NEEDS_MAX: usize = ACCESSES_MAX;
 /// After so many commits by value in a row, there seem to be no calls between them.
 const VALUES_IN_ROW_MAX: usize = 64;
 

@@ -303,7 +303,7 @@ fn reclaim(wal: &PageWal, keyspace: &Keyspace, pages_max: usize) -> Result<bool>
     if let Some(csn) = dropped_by {
         keyspace.store.wait_durable(csn)?;
     }
-    let mut page_locks = keyspace.locks.owner(TxnId(logged.log.new_id()));
+    let mut page_locks = keyspace.locks.owner(wal.new_txn_id());
     let txn = page_locks.txn();
     let (subtxn, all) = logged.change_trees(txn, &mut page_locks, |pages| {
         let all = tree.reclaim(pages, pages_max)?;

@@ -91,4 +91,9 @@ impl Copies {
     pub fn report(&self, what: String) {
         self.store.mirror.report(what);
     }
+
+    /// Returns the reports since the last call.
+    pub fn take_reports(&self) -> Vec<String> {
+        self.store.mirror.take_reports()
+    }
 }

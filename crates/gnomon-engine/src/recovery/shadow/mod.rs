@@ -56,7 +56,7 @@ pub(super) struct ShadowPaging<J> {
 }
 
 impl<J: Journal> ShadowPaging<J> {
-    /// Recovers a store, or makes the trees of a new one.
+    /// Makes the method of an open store.
     ///
     /// # Errors
     /// [`Error::BadOption`] if commits are not to be forced, and the journal would.
@@ -142,7 +142,7 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
     }
 
     fn commit(&self, keyspace: &Keyspace, commit: Commit<'_>) -> Result<(Csn, Grown)> {
-        let Commit { mut writes, pages: private, command, by_value, locks, .. } = commit;
+        let Commit { mut writes, pages: private, command, by_value, .. } = commit;
         let record = self.journal.record(&match (&private, command) {
             (Some(_), _) => Logged::InRoot,
             (None, Some(command)) if !by_value && self.journal.prefers_call(command, &writes) => {
@@ -162,11 +162,7 @@ impl<J: Journal + 'static> Method for ShadowPaging<J> {
             if let Some(private) = private {
                 apply::publish(keyspace, pages, csn, private);
             }
-            let failpoints = keyspace.store.failpoints();
-            if let (true, Some(locks)) = (failpoints.is_on(Failpoint::LocksBeforeApply), locks) {
-                locks.release_committed();
-            }
-            if failpoints.is_on(Failpoint::WatermarkOutOfOrder) {
+            if keyspace.store.failpoints().is_on(Failpoint::WatermarkOutOfOrder) {
                 keyspace.timeline.jump(csn);
             }
             Ok(())

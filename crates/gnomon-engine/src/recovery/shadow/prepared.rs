@@ -73,7 +73,7 @@ impl<J: Journal> ShadowPaging<J> {
 
     /// Applies the writes, if there are to be some, and removes the entry, with the space that was kept.
     pub(super) fn end_entry(&self, keyspace: &Keyspace, end: EndOfEntry<'_>) -> Result<(Csn, Grown)> {
-        let EndOfEntry { gid, parts, writes, kept, locks } = end;
+        let EndOfEntry { gid, parts, writes, kept } = end;
         let kept = kept.as_mut().expect("space is kept in such a store");
         let pages_removed = kept.pages_removed;
         if keyspace.store.failpoints().is_on(Failpoint::EntryRemovedFirst) {
@@ -100,9 +100,6 @@ impl<J: Journal> ShadowPaging<J> {
         let writes = writes.map(std::mem::take).unwrap_or_default();
         let take_csn = |pages: &mut PageTxn<'_>| J::order(record, pages);
         apply_in_order(keyspace, pages, take_csn, writes, |pages, _| {
-            if keyspace.store.failpoints().is_on(Failpoint::LocksBeforeApply) {
-                locks.release_all();
-            }
             keyspace.directory.remove_prepared(pages, gid, parts)
         })
     }

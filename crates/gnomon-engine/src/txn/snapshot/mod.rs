@@ -112,7 +112,7 @@ impl State {
         if tree.created > self.csn {
             return Err(Error::NoSuchTree(id));
         }
-        if inner.executors > 0 && tree.placement != Placement::Anywhere {
+        if inner.is_serial && tree.placement != Placement::Anywhere {
             return Err(Error::NotRouted(
                 format!("tree {id} is in a partition, which has no snapshots: read it in a transaction")
                     .into(),

@@ -39,6 +39,7 @@ use super::{
 use crate::{
     Csn, Error, KEY_BYTES_MAX, Result, TreeId,
     access::{Placement, directory_damage},
+    failpoint::Failpoint,
     lock::{LockName, Part},
     mvcc::{GAPS, KEYS, Keyspace, PARTITIONS, Scanning},
     op::{self, BoundCall, Calls, LENGTH},
@@ -243,8 +244,10 @@ impl PreparedTransaction {
             parts: prepared.parts,
             writes: commit.then_some(&mut prepared.writes),
             kept: &mut prepared.kept,
-            locks: &mut prepared.locks,
         };
+        if inner.store.failpoints().is_on(Failpoint::LocksBeforeApply) {
+            prepared.locks.release_all();
+        }
         let (csn, grown) = inner.method.end_prepared(&inner.keyspace, end)?;
         grown.settle(&mut prepared.locks);
         prepared.committed = commit;

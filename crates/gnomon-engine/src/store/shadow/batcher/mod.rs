@@ -239,7 +239,7 @@ impl Batcher {
     }
 
     /// Sets the function by which each superblock with more commits than the one before notes the state of the logical
-    /// WAL. Set once.
+    /// WAL; `mark` makes the WAL durable that far. Set once.
     pub fn mark_superblocks(&self, mark: impl Fn() -> Result<Option<LogMark>> + Send + Sync + 'static) {
         let _ = self.mark_superblocks.set(Box::new(mark));
     }
@@ -394,10 +394,10 @@ impl Batcher {
     /// Writes the superblock of the last batch once more, without a list. The caller is the only one to write
     /// superblocks.
     pub fn confirm_superblock(&self) -> Result<Csn> {
-        let superblock = self.table.superblock();
         if !self.skip_number() {
-            return Ok(superblock.csn);
+            return Ok(self.table.superblock().csn);
         }
+        let superblock = self.table.superblock();
         self.write_superblock_alone(Superblock { batch: superblock.batch + 1, ..superblock })
             .and_then(|()| self.record_losses())
             .map_err(|error| self.commits.poison(&error))?;
