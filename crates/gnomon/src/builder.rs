@@ -159,16 +159,25 @@ impl Builder {
     /// nothing was ever committed to it.
     pub fn open_read_only(self) -> Result<Database> {
         let path = self.path_to_read()?;
-        let writing = Builder {
-            memory: self.memory,
-            log: self.log,
+        let (memory, log) = (self.memory, self.log);
+        let reading = Builder {
+            memory: Memory {
+                pool_bytes: memory.pool_bytes,
+                version_bytes_max: memory.version_bytes_max,
+                ..Memory::default()
+            },
+            log: Log {
+                replay_threads: log.replay_threads,
+                replay_bytes_max: log.replay_bytes_max,
+                ..Log::default()
+            },
             recovery: self.recovery,
             lock_timeout: self.lock_timeout,
             operations: self.operations.clone(),
             procedures: self.procedures.clone(),
             ..Builder::new(self.path.clone())
         };
-        self.refuse_unlike(&writing, "opened for reading only")?;
+        self.refuse_unlike(&reading, "opened for reading only")?;
         let engine = gnomon_engine::Database::open_read_only(path, self.engine_options())?;
         self.finish(engine)
     }

@@ -90,26 +90,27 @@ impl Database {
     /// # Errors
     /// Those of `run` and of [`Transaction::commit`]; the transaction is rolled back then.
     pub fn transact<T>(&self, mut run: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        for _ in 1..RUNS_MAX {
-            match self.transact_once(&mut run) {
-                Err(Error::Deadlock | Error::Serialization(_) | Error::SnapshotTooOld) => {}
-                done => return done,
+        let mut runs = 1;
+        loop {
+            let mut txn = self.begin()?;
+            let (seen, error) = match run(&mut txn) {
+                Ok(done) => match txn.commit() {
+                    Ok(_) => return Ok(done),
+                    Err(error) => (Csn(0), error),
+                },
+                Err(error) => (txn.seen(), error),
+            };
+            let is_passing =
+                matches!(error, Error::Deadlock | Error::Serialization(_) | Error::SnapshotTooOld);
+            if is_passing && runs < RUNS_MAX {
+                runs += 1;
+                continue;
             }
-        }
-        self.transact_once(&mut run)
-    }
-
-    fn transact_once<T>(&self, run: &mut impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        let mut txn = self.begin()?;
-        match run(&mut txn) {
-            Ok(done) => txn.commit().map(|_| done),
-            Err(error) => {
-                // The error may tell of what it saw.
-                let seen = txn.seen();
-                drop(txn);
+            // The error may tell of what the transaction saw.
+            if self.engine.commits() == Commits::Synchronous {
                 self.engine.wait_durable(seen)?;
-                Err(error)
             }
+            return Err(error);
         }
     }
 

@@ -38,13 +38,14 @@
 //! | choose how a database recovers | [`Builder::recovery`], [`Recovery`] |
 //!
 //! Errors tell the caller what to do: [`Error::reaction`]. After [`Reaction::Retry`], roll back and run the transaction
-//! again; [`Database::transact`] does that.
+//! again; [`Database::transact`] does that after deadlocks and conflicts.
 //!
 //! # Stability
 //!
 //! This crate keeps its names: a change that breaks a caller comes with a new major version. The engine beneath,
 //! `gnomon-engine`, promises nothing of the kind; it is for the crates beside this one. SQL inside the process is the
-//! crate `gnomon-sql`, which takes [`Database::engine`]: SQL and named trees can use one database.
+//! crate `gnomon-sql`, which takes [`Database::engine`]: SQL and named trees can use one database that SQL has opened
+//! first.
 
 mod backup;
 mod builder;

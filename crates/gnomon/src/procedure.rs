@@ -65,7 +65,12 @@ impl Call<'_, '_> {
     /// # Errors
     /// [`Error::Procedure`] if there is none.
     pub fn tree(&mut self, name: &str) -> Result<Tree> {
-        match self.inner.get(names::NAMES, name.as_bytes())? {
+        let found = match self.inner.get(names::NAMES, name.as_bytes()) {
+            // No tree has a name yet.
+            Err(Error::NoSuchTree(names::NAMES)) => None,
+            found => found?,
+        };
+        match found {
             Some(value) => names::decode(&value),
             None => Err(Error::procedure(format!("there is no tree '{name}'"))),
         }

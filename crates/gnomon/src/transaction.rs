@@ -13,7 +13,8 @@ use crate::{
 ///
 /// It is SERIALIZABLE unless it was begun otherwise ([`Database::begin_with`]): what it reads stays as it is until it
 /// ends. After [`Error::Deadlock`], [`Error::Serialization`] or any error but [`Error::KeyExists`],
-/// [`Error::LockTimeout`] and those of bad input, it can only be rolled back; what failed has changed nothing.
+/// [`Error::LockTimeout`] and those of bad input, it can only be rolled back, as a whole or to a savepoint; what failed
+/// has changed nothing.
 pub struct Transaction {
     db: Database,
     inner: gnomon_engine::Transaction,

@@ -213,6 +213,14 @@ fn an_option_that_would_be_ignored_is_refused() {
     assert!(refused(Database::builder(&path).recovery(Recovery::Shadow)).contains("recovers by"));
     let read_only = Database::builder(&path).commits(Commits::Asynchronous).open_read_only();
     assert!(matches!(read_only, Err(Error::BadOption(_))));
+    for builder in [
+        Database::builder(&path).memory(|memory| memory.escalate_bytes = 1 << 20),
+        Database::builder(&path).memory(|memory| memory.write_bytes_max = 1 << 20),
+        Database::builder(&path).log(|log| log.bytes_max = Some(1 << 30)),
+        Database::builder(&path).log(|log| log.sphere_pages_max = Some(1)),
+    ] {
+        assert!(matches!(builder.open_read_only(), Err(Error::BadOption(_))));
+    }
     assert!(matches!(Database::builder(&path).prepared_max(1).verify(), Err(Error::BadOption(_))));
     assert!(matches!(Builder::in_memory().verify(), Err(Error::BadOption(_))));
     let read_only = Database::builder(&path).open_read_only().unwrap();
