@@ -1,10 +1,13 @@
-//! Random inputs for tests, bounded by time.
+//! Parts that tests of several crates share: random inputs, bounded by time, and [runs of programs](process).
 //!
 //! A fuzz target is a test that calls [`fuzz`] with a strategy for its inputs. It runs for a second, from a seed that
 //! never changes; `GNOMON_FUZZ_SECONDS` asks for a longer run, from a seed that the clock gives and the output names;
-//! `GNOMON_FUZZ_SEED` repeats a run. An input that fails is made as small as it can be.
+//! `GNOMON_FUZZ_SEED` repeats a run, with the same
+//! `GNOMON_FUZZ_SECONDS` or more. An input that fails is made as small as it can be.
 
 #![allow(clippy::disallowed_methods, reason = "real time bounds a run")]
+
+pub mod process;
 
 use std::{
     cell::Cell,

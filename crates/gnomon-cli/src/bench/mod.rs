@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use gnomon_bench::{
+    command::cancel_on_stop,
     objects::{self, Objects},
     procedure::voter::Voter,
     recovery::Recovery,
@@ -16,12 +17,9 @@ use gnomon_bench::{
 };
 use gnomon_engine::{
     env::Rng,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
-use gnomon_program::{Failure, Progress, signals};
+use gnomon_program::{Failure, Progress};
 
 use calls::{RunCalls, RunTpcc};
 use common::{Common, Course};
@@ -189,10 +187,7 @@ impl Course {
         name: &str,
         bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<F>,
     ) -> Result<ExitCode, Failure> {
-        let cancel = Arc::new(AtomicBool::new(false));
-        let canceled = cancel.clone();
-        signals::on_stop(move || canceled.store(true, Ordering::Release))
-            .map_err(|error| Failure::new("cannot listen to signals", error))?;
+        let cancel = cancel_on_stop()?;
         // A seed that people can read and type.
         let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
         let report = bench(seed, &cancel).map_err(|error| Failure::new(format!("bench {name}"), error))?;

@@ -3,33 +3,17 @@
 use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
+
+pub use gnomon_testing::process::{Ran, text};
 
 /// The program with its arguments.
 pub fn gnomon(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gnomon"));
     command.args(arguments);
     command
-}
-
-/// What a run left.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
 }
 
 /// Runs the program to its end, with nothing on its standard input.
@@ -48,11 +32,6 @@ pub fn run_with(arguments: &[&str], input: &str) -> Ran {
     // It may end without reading all of it.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap().into()
-}
-
-/// A path as an argument.
-pub fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
 
 /// A server process on a free loopback port; killed when dropped.

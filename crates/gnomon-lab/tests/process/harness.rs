@@ -1,9 +1,8 @@
 //! Runs the program.
 
-use std::{
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::process::{Command, Stdio};
+
+pub use gnomon_testing::process::{Ran, text};
 
 /// The program with its arguments, and nothing on its standard input.
 pub fn gnomon_lab(arguments: &[&str]) -> Command {
@@ -12,30 +11,7 @@ pub fn gnomon_lab(arguments: &[&str]) -> Command {
     command
 }
 
-/// The exit code and the output of a run.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
 /// Runs the program to its end.
 pub fn run(arguments: &[&str]) -> Ran {
     gnomon_lab(arguments).output().unwrap().into()
-}
-
-/// A path as an argument.
-pub fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
 }
