@@ -71,7 +71,7 @@ step "tests"
 run_tests --workspace
 
 step "fuzz targets"
-# Of the whole workspace, as in the step before: nothing is built again.
+# The same packages and features as the tests above, so that nothing is built again.
 GNOMON_FUZZ_SECONDS=${GNOMON_FUZZ_SECONDS:-60} run_tests --workspace --lib --tests fuzz
 
 step "clients"

@@ -51,7 +51,7 @@ impl ErrorKind {
 }
 
 /// An error of a text.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Error {
     /// Its kind.
     pub kind: ErrorKind,
