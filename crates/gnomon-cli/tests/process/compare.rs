@@ -71,7 +71,8 @@ fn the_sale_of_the_examples_is_reported_as_text_and_in_files() {
         "| none (not durable) |",
         "rounds=2 ",
         "seed 7\n",
-        "\nSemantic locks gain with shadow: ",
+        "\nSemantic locks ",
+        " with shadow: ",
         "\n- *: the best of its column",
         "processors that they share with the database",
     ] {
