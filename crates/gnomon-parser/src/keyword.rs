@@ -65,6 +65,11 @@ impl Keyword {
         matches!(self.class(), Class::U | Class::C)
     }
 
+    /// True if it may name anything without quotes.
+    pub(crate) fn may_name_anything(self) -> bool {
+        self.class() == Class::U
+    }
+
     /// True if it may name a function or type.
     pub(crate) fn may_name_function(self) -> bool {
         matches!(self.class(), Class::U | Class::T)

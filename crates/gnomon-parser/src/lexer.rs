@@ -72,11 +72,13 @@ pub(crate) struct Token {
     pub kind: Kind,
     pub start: u32,
     pub end: u32,
+    /// The place that nodes of the tree have of it.
+    pub position: Position,
 }
 
 impl Token {
     pub(crate) fn position(self) -> Position {
-        Position::new(self.start as usize)
+        self.position
     }
 
     pub(crate) fn keyword(self) -> Option<Keyword> {
@@ -92,6 +94,8 @@ impl Token {
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
+    /// True if tokens have no position.
+    pub is_apart: bool,
     /// The error, once a token was [`Kind::Wrong`].
     pub error: Option<Box<Error>>,
 }
@@ -118,8 +122,14 @@ fn is_self(byte: u8) -> bool {
 }
 
 impl<'a> Lexer<'a> {
-    pub(crate) fn new(text: &'a str) -> Lexer<'a> {
-        Lexer { text, at: 0, error: None }
+    /// Returns the tokens of `text` from the byte `at` on.
+    pub(crate) fn new(text: &'a str, at: usize) -> Lexer<'a> {
+        Lexer { text, at, is_apart: false, error: None }
+    }
+
+    /// Returns the tokens of a text that is no part of a statement's: they have no position.
+    pub(crate) fn apart(text: &'a str) -> Lexer<'a> {
+        Lexer { is_apart: true, ..Lexer::new(text, 0) }
     }
 
     fn byte(&self, ahead: usize) -> u8 {
@@ -139,7 +149,8 @@ impl<'a> Lexer<'a> {
     }
 
     fn cut(&self, kind: Kind, start: usize) -> Token {
-        Token { kind, start: start as u32, end: self.at as u32 }
+        let position = if self.is_apart { Position::NONE } else { Position::new(start) };
+        Token { kind, start: start as u32, end: self.at as u32, position }
     }
 
     fn wrong(&mut self, start: usize, error: Box<Error>) -> Token {
@@ -435,9 +446,9 @@ pub(crate) fn near(message: &str, text: &str, start: usize, end: usize) -> Box<E
     Error::syntax(message, Position::new(start))
 }
 
-/// Returns a name without quotes in lower case, and cut to its length.
+/// Returns a name without quotes in lower case.
 pub(crate) fn fold(word: &str) -> Box<str> {
-    let mut folded: Box<str> = truncate(word).into();
+    let mut folded: Box<str> = word.into();
     folded.make_ascii_lowercase();
     folded
 }
@@ -462,7 +473,7 @@ fn parts(body: &str, has_escapes: bool, mut take: impl FnMut(usize, &str) -> Res
             b'\'' if bytes.get(at + 1) == Some(&b'\'') => at += 2,
             b'\'' => {
                 take(start, &body[start..at])?;
-                let mut ahead = Lexer { text: body, at: at + 1, error: None };
+                let mut ahead = Lexer::new(body, at + 1);
                 if !ahead.continues() {
                     return Ok(());
                 }

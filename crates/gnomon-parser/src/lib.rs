@@ -14,7 +14,11 @@ mod lexer;
 mod parse;
 mod position;
 mod print;
+pub mod visit;
 
+use std::ops::Range;
+
+use self::lexer::Lexer;
 pub use self::{
     ast::Statement,
     error::{Error, ErrorKind, Result},
@@ -47,7 +51,7 @@ impl<'a, 'w> Statements<'a, 'w> {
     /// Reads the statements of `text`. `watch` is told now and then how many tokens have been read; true ends the work.
     pub fn new(text: &'a str, watch: Watch<'w>) -> Result<Statements<'a, 'w>> {
         check_length(text)?;
-        Ok(Statements { parser: parse::Parser::new(text, watch), is_done: false })
+        Ok(Statements { parser: parse::Parser::new(text, Lexer::new(text, 0), watch), is_done: false })
     }
 }
 
@@ -69,20 +73,36 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>> {
     Statements::new(text, &mut |_| false)?.collect()
 }
 
-/// Parses a text that is one expression.
+/// Parses the statement that stands in this range of a text, as [`Parsed::range`] has it. Positions are in the whole
+/// text.
+pub fn parse_range(text: &str, range: Range<usize>) -> Result<Parsed> {
+    check_length(text)?;
+    let text = &text[..range.end];
+    let mut watch = |_| false;
+    let mut parser = parse::Parser::new(text, Lexer::new(text, range.start), &mut watch);
+    parser
+        .next_statement()?
+        .ok_or_else(|| Error::syntax("syntax error at end of input", Position::new(range.end)))
+}
+
+/// Reads one item that is the whole of a text.
+fn whole<T>(text: &str, read: impl FnOnce(&mut parse::Parser<'_, '_>) -> Result<T>) -> Result<T> {
+    check_length(text)?;
+    parse::Parser::new(text, Lexer::apart(text), &mut |_| false).whole(read)
+}
+
+/// Parses a text that is one expression. The tree has no positions, since the text is no part of a statement's.
+/// Comparisons associate to the left here and in [`parse_query`]: older texts have chains of them.
 pub fn parse_expression(text: &str) -> Result<ast::Expr> {
-    check_length(text)?;
-    parse::Parser::new(text, &mut |_| false).whole(parse::Parser::expr)
+    whole(text, |parser| parser.expr())
 }
 
-/// Parses a text that is one query.
+/// Parses a text that is one query. The tree has no positions.
 pub fn parse_query(text: &str) -> Result<ast::Query> {
-    check_length(text)?;
-    parse::Parser::new(text, &mut |_| false).whole(parse::Parser::query)
+    whole(text, |parser| parser.query())
 }
 
-/// Parses a text that is the name of a type.
+/// Parses a text that is the name of a type. The tree has no positions.
 pub fn parse_type(text: &str) -> Result<ast::TypeName> {
-    check_length(text)?;
-    parse::Parser::new(text, &mut |_| false).whole(parse::Parser::type_name)
+    whole(text, |parser| parser.type_name())
 }

@@ -265,15 +265,22 @@ fn depth_is_bounded() {
         let state = parse(&deep(open, inner, close, 100_000)).unwrap_err().kind.sqlstate();
         assert_eq!(state, "54001", "{open}");
     }
-    for (first, link) in
-        [("1", " + 1"), ("1", "::int"), ("1", " IS NULL"), ("a", " COLLATE \"C\""), ("1", " || 1")]
-    {
+    for (first, link) in [
+        ("1", " + 1"),
+        ("1", "::int"),
+        ("1", " IS NULL"),
+        ("a", " COLLATE \"C\""),
+        ("1", " || 1"),
+        // Their trees are lists, but not what is made of them.
+        ("1", " INTERSECT SELECT 1"),
+        ("1", " EXCEPT SELECT 1"),
+    ] {
         assert!(parse(&format!("SELECT {first}{}", link.repeat(4000))).is_ok(), "{link}");
         let state = parse(&format!("SELECT {first}{}", link.repeat(100_000))).unwrap_err().kind.sqlstate();
         assert_eq!(state, "54001", "{link}");
     }
     // What makes a list is not deep.
-    for link in [" AND a", " OR a", ", a", " UNION SELECT 1", " INTERSECT SELECT 1"] {
+    for link in [" AND a", " OR a", ", a", " UNION SELECT 1", " UNION SELECT 1 INTERSECT SELECT 1"] {
         let parsed = parse(&format!("SELECT a{}", link.repeat(100_000))).unwrap();
         assert!(parsed[0].nesting < 10, "{link}");
     }

@@ -299,8 +299,6 @@ pub struct CreateView {
     pub columns: Vec<Ident>,
     pub options: Vec<DefinitionItem>,
     pub query: Query,
-    /// Of the query in the text.
-    pub query_start: Position,
     pub check: Option<ViewCheck>,
 }
 
@@ -420,6 +418,8 @@ pub enum ObjectKind {
     Schema,
     Column,
     Constraint,
+    Database,
+    Role,
 }
 
 /// DROP of relations and schemas.

@@ -1,8 +1,6 @@
 //! Statements that steer a session, and maintenance.
 
-use super::{
-    Constant, DefinitionItem, Expr, Ident, Query, RelationName, RelationReference, Statement, TypeName,
-};
+use super::{Constant, DefinitionItem, Expr, Ident, RelationName, RelationReference, Statement, TypeName};
 use crate::Position;
 
 /// A statement about a transaction.
@@ -163,7 +161,8 @@ pub struct DeclareCursor {
     /// INSENSITIVE (true), ASENSITIVE.
     pub is_insensitive: Option<bool>,
     pub is_hold: bool,
-    pub query: Box<Query>,
+    /// A query.
+    pub statement: Box<Statement>,
 }
 
 /// FETCH and MOVE.

@@ -169,7 +169,7 @@ fn alter_action(p: &mut Parser<'_, '_>) -> Result<AlterAction> {
                 return Ok(AlterAction::AlterConstraint { name, attributes });
             }
             p.take(K::Column);
-            if p.is_kind(Kind::Integer) {
+            if p.peek().kind == Kind::Integer {
                 let at = p.position();
                 let number = p.integer()?;
                 if !(1..=i32::from(i16::MAX)).contains(&number) {

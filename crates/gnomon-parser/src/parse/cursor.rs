@@ -60,8 +60,15 @@ pub(super) fn declare(p: &mut Parser<'_, '_>) -> Result<Statement> {
         p.take_all(&[K::Without, K::Hold])?;
     }
     p.expect(K::For)?;
-    let query = Box::new(p.query()?);
-    Ok(Statement::DeclareCursor(DeclareCursor { name, is_binary, scroll, is_insensitive, is_hold, query }))
+    let statement = Box::new(Statement::Query(Box::new(p.query()?)));
+    Ok(Statement::DeclareCursor(DeclareCursor {
+        name,
+        is_binary,
+        scroll,
+        is_insensitive,
+        is_hold,
+        statement,
+    }))
 }
 
 pub(super) fn fetch(p: &mut Parser<'_, '_>) -> Result<Statement> {

@@ -97,7 +97,6 @@ pub(super) fn create_view(
     };
     let options = if p.take(K::With) { option::relation_options(p)? } else { Vec::new() };
     p.expect(K::As)?;
-    let query_start = p.position();
     let query = p.query()?;
     let mut check = None;
     if p.is(K::With) {
@@ -124,7 +123,6 @@ pub(super) fn create_view(
         columns,
         options,
         query,
-        query_start,
         check,
     })))
 }
@@ -281,11 +279,15 @@ pub(super) fn comment(p: &mut Parser<'_, '_>) -> Result<Statement> {
         Some(K::Schema) => ObjectKind::Schema,
         Some(K::Column) => ObjectKind::Column,
         Some(K::Constraint) => ObjectKind::Constraint,
+        Some(K::Database) => ObjectKind::Database,
+        Some(K::Role) => ObjectKind::Role,
         _ => return unsupported::unsupported_object(p, "COMMENT ON", position),
     };
     p.bump();
     let name = match kind {
-        ObjectKind::Schema | ObjectKind::Constraint => QualifiedName(vec![p.name()?]),
+        ObjectKind::Schema | ObjectKind::Constraint | ObjectKind::Database | ObjectKind::Role => {
+            QualifiedName(vec![p.name()?])
+        }
         _ => p.qualified_name()?,
     };
     let mut table = None;

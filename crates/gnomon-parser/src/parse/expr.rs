@@ -176,8 +176,9 @@ fn operators(p: &mut Parser<'_, '_>, mut left: Expr, min: Level, kinds: Kinds) -
         let token = p.peek();
         let has_right: bool;
         (left, has_right) = operator(p, left, token, level, kinds)?;
-        // What does not associate is refused.
-        if has_right && matches!(level, IS | COMPARE | MATCH) && next_level(p, kinds) == Some(level) {
+        // What does not associate is refused. Texts that were kept before this grammar was have chains of comparisons.
+        let associates = level == COMPARE && p.lexer.is_apart || !matches!(level, IS | COMPARE | MATCH);
+        if has_right && !associates && next_level(p, kinds) == Some(level) {
             return p.fail();
         }
     }

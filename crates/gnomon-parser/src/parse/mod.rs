@@ -38,9 +38,9 @@ const LINKS_MAX: usize = 5000;
 /// As many operators as this take the stack of a level when the tree is walked.
 const LINKS_PER_LEVEL: usize = 4;
 /// The stack grows where less than this is left.
-const STACK_RED_ZONE: usize = 128 << 10;
+pub(crate) const STACK_RED_ZONE: usize = 128 << 10;
 /// By so much.
-const STACK_STEP: usize = 1 << 20;
+pub(crate) const STACK_STEP: usize = 1 << 20;
 /// The caller's watch is told after so many tokens.
 const WATCH_TOKENS: usize = 1 << 12;
 /// The parser looks no further ahead than this.
@@ -57,6 +57,8 @@ pub struct Parsed {
     pub tokens: usize,
     /// The bytes that it takes in the text, without its semicolon.
     pub range: std::ops::Range<usize>,
+    /// Names that were too long: in full, and as they are in the tree. A notice of PostgreSQL's tells of each.
+    pub cut_names: Vec<(Box<str>, Box<str>)>,
 }
 
 /// Tells how many tokens have been read; true ends the work.
@@ -80,17 +82,20 @@ pub(crate) struct Parser<'a, 'w> {
     label_depth: Option<usize>,
     /// The part that was read and has no tree.
     unsupported: Option<Unsupported>,
+    /// The names that were cut.
+    cut_names: Vec<(Box<str>, Box<str>)>,
     watch: Watch<'w>,
     /// How many tokens had been taken when the watch was told.
     looked_at: usize,
 }
 
 impl<'a, 'w> Parser<'a, 'w> {
-    pub(crate) fn new(text: &'a str, watch: Watch<'w>) -> Parser<'a, 'w> {
+    /// Returns the parser of the tokens of a lexer of `text`.
+    pub(crate) fn new(text: &'a str, lexer: Lexer<'a>, watch: Watch<'w>) -> Parser<'a, 'w> {
         Parser {
             text,
-            lexer: Lexer::new(text),
-            ahead: [Token { kind: Kind::End, start: 0, end: 0 }; LOOKAHEAD],
+            lexer,
+            ahead: [Token { kind: Kind::End, start: 0, end: 0, position: Position::NONE }; LOOKAHEAD],
             buffered: 0,
             taken: 0,
             end: 0,
@@ -99,6 +104,7 @@ impl<'a, 'w> Parser<'a, 'w> {
             links: 0,
             label_depth: None,
             unsupported: None,
+            cut_names: Vec::new(),
             watch,
             looked_at: 0,
         }
@@ -125,6 +131,7 @@ impl<'a, 'w> Parser<'a, 'w> {
             nesting: self.depth_max + self.links / LINKS_PER_LEVEL,
             tokens: self.taken - first,
             range: start..self.end,
+            cut_names: std::mem::take(&mut self.cut_names),
         }))
     }
 
@@ -237,10 +244,6 @@ impl<'a, 'w> Parser<'a, 'w> {
         if self.is_char(character) { Ok(self.bump()) } else { Err(self.unexpected()) }
     }
 
-    fn is_kind(&mut self, kind: Kind) -> bool {
-        self.peek().kind == kind
-    }
-
     fn keyword(&mut self) -> Option<Keyword> {
         self.peek().keyword()
     }
@@ -333,7 +336,7 @@ impl<'a, 'w> Parser<'a, 'w> {
     }
 
     fn too_complex(&mut self) -> Box<Error> {
-        Error::new(ErrorKind::TooComplex, "the statement nests too deeply", self.position())
+        Error::new(ErrorKind::TooComplex, "stack depth limit exceeded", self.position())
     }
 
     /// Counts an operator whose left operand is what was read before.

@@ -59,17 +59,28 @@ impl Parser<'_, '_> {
             Kind::QuotedName => {
                 let inside = &text[1..text.len() - 1];
                 match inside.contains('"') {
-                    true => lexer::truncate(&inside.replace("\"\"", "\"")).into(),
-                    false => lexer::truncate(inside).into(),
+                    true => self.cut(&inside.replace("\"\"", "\"")),
+                    false => self.cut(inside),
                 }
             }
             Kind::UnicodeName => {
                 let inside = text[3..text.len() - 1].replace("\"\"", "\"");
-                lexer::truncate(&unicode(self, &inside, token)?).into()
+                let name = unicode(self, &inside, token)?;
+                self.cut(&name)
             }
+            _ if text.len() > lexer::NAME_BYTES_MAX => self.cut(&text.to_ascii_lowercase()),
             _ => lexer::fold(text),
         };
         Ok(Ident { name, position })
+    }
+
+    /// Cuts a name to its length, and takes note of it if that changes it.
+    fn cut(&mut self, name: &str) -> Box<str> {
+        let cut = lexer::truncate(name);
+        if cut.len() < name.len() && !self.lexer.is_apart {
+            self.cut_names.push((name.into(), cut.into()));
+        }
+        cut.into()
     }
 
     /// True if the token that many ahead is a string.
@@ -104,7 +115,7 @@ impl Parser<'_, '_> {
 
     /// A whole number that fits into 32 bits (Iconst).
     pub(super) fn integer(&mut self) -> Result<i32> {
-        if !self.is_kind(Kind::Integer) {
+        if self.peek().kind != Kind::Integer {
             return self.fail();
         }
         let token = self.bump();

@@ -82,7 +82,10 @@ fn worded(p: &mut Parser<'_, '_>, keyword: K, position: Position) -> Result<Expr
         K::Array => {
             p.bump();
             match p.is_char('(') {
-                true => Ok(Expr::ArraySubquery(subquery(p)?)),
+                true => {
+                    let subquery = subquery(p)?;
+                    Ok(Expr::ArraySubquery(Box::new(Subquery { position, ..*subquery })))
+                }
                 false => p.nested(|p| array(p, position)),
             }
         }

@@ -75,8 +75,15 @@ fn set_operations(p: &mut Parser<'_, '_>, first: QueryBody) -> Result<QueryBody>
                 _ => SetOperationKind::Except,
             };
             let (position, is_all) = quantifier(p);
+            // UNIONs of one kind make one list when they are run; all other operations nest.
+            let is_same = |last: &SetOperation| (last.kind, last.is_all) == (kind, is_all);
+            if kind != SetOperationKind::Union || !rest.last().is_none_or(is_same) {
+                p.link()?;
+            }
+            let links = std::mem::take(&mut p.links);
             let operand = query_operand(p)?;
             let right = intersections(p, operand)?;
+            p.links = p.links.max(links);
             rest.push(SetOperation { kind, is_all, right, position });
         }
         body = QueryBody::SetOperations(Box::new(SetOperations { first: body, rest }));
@@ -90,6 +97,7 @@ fn intersections(p: &mut Parser<'_, '_>, first: QueryBody) -> Result<QueryBody> 
     }
     let mut rest = Vec::new();
     while p.is(K::Intersect) {
+        p.link()?;
         let (position, is_all) = quantifier(p);
         let right = query_operand(p)?;
         rest.push(SetOperation { kind: SetOperationKind::Intersect, is_all, right, position });

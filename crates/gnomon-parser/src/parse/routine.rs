@@ -5,9 +5,9 @@ use super::{
     types::{self, is_type_keyword},
 };
 use crate::{
-    Statement,
+    Position, Statement,
     ast::{CreateProcedure, DropRoutine, Ident, ParameterMode, RoutineBody, RoutineName, RoutineParameter},
-    error::Result,
+    error::{Error, ErrorKind, Result},
     keyword::Keyword as K,
     lexer::Kind,
 };
@@ -27,7 +27,11 @@ pub(super) fn create_procedure(p: &mut Parser<'_, '_>, or_replace: bool) -> Resu
     };
     while routine_option(p, &mut procedure)? {}
     if p.is(K::Begin) || p.is(K::Return) {
-        procedure.body = Some(routine_body(p)?);
+        let body = routine_body(p)?;
+        if procedure.body.replace(body).is_some() {
+            let message = "duplicate function body specified";
+            return Err(Error::new(ErrorKind::InvalidDefinition, message, Position::NONE));
+        }
     }
     Ok(Statement::CreateProcedure(Box::new(procedure)))
 }
@@ -35,6 +39,13 @@ pub(super) fn create_procedure(p: &mut Parser<'_, '_>, or_replace: bool) -> Resu
 /// A clause of CREATE PROCEDURE; false if there is none.
 fn routine_option(p: &mut Parser<'_, '_>, procedure: &mut CreateProcedure) -> Result<bool> {
     let Some(keyword) = p.keyword() else { return Ok(false) };
+    let is_redundant = match keyword {
+        K::As => procedure.body.is_some(),
+        K::Language => procedure.language.is_some(),
+        K::External | K::Security => procedure.is_security_definer.is_some(),
+        _ => false,
+    };
+    let position = p.position();
     match keyword {
         K::As => {
             p.bump();
@@ -104,7 +115,10 @@ fn routine_option(p: &mut Parser<'_, '_>, procedure: &mut CreateProcedure) -> Re
         }
         _ => return Ok(false),
     }
-    Ok(true)
+    match is_redundant {
+        true => Err(Error::syntax("conflicting or redundant options", position)),
+        false => Ok(true),
+    }
 }
 
 /// BEGIN ATOMIC ... END, or RETURN.

@@ -39,7 +39,7 @@ pub(super) fn type_name(p: &mut Parser<'_, '_>) -> Result<TypeName> {
         return Ok(ty);
     }
     while p.take_char('[') {
-        let bound = if p.is_kind(Kind::Integer) { Some(p.integer()?) } else { None };
+        let bound = if p.peek().kind == Kind::Integer { Some(p.integer()?) } else { None };
         ty.bounds.push(bound);
         p.expect_char(']')?;
     }
@@ -172,7 +172,7 @@ pub(super) fn standard_type(p: &mut Parser<'_, '_>) -> Result<TypeName> {
         Some(K::Bit) => {
             let varying = p.take(K::Varying);
             let mut modifiers = modifiers(p)?;
-            if !varying && modifiers.is_empty() {
+            if !varying && modifiers.is_empty() && !p.is_string_at(0) {
                 modifiers.push(number(1, Position::NONE));
             }
             TypeName { modifiers, ..system(if varying { "varbit" } else { "bit" }) }
@@ -185,7 +185,8 @@ pub(super) fn standard_type(p: &mut Parser<'_, '_>) -> Result<TypeName> {
             let mut ty = system(if varying { "varchar" } else { "bpchar" });
             if p.is_char('(') {
                 ty.modifiers.push(precision(p)?);
-            } else if !varying {
+            } else if !varying && !p.is_string_at(0) {
+                // In front of a constant the type has no length.
                 ty.modifiers.push(number(1, Position::NONE));
             }
             ty

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::{Clause, Quoted, commas};
 use crate::ast::{
-    Argument, Expr, FunctionCall, InSet, LikeKind, Over, QuantifiedOperand, SystemValue, SystemValueKind,
-    Value,
+    Argument, Expr, FunctionCall, InSet, LikeKind, Operation, Over, QuantifiedOperand, SystemValue,
+    SystemValueKind, Value,
 };
 
 /// Prints an operand, in parentheses unless it is whole by itself.
@@ -44,6 +44,32 @@ impl Display for Operand<'_> {
     }
 }
 
+/// Returns the strength with which an operator between two operands binds, if chains of that strength associate to the
+/// left.
+fn chain_level(operation: &Operation) -> Option<u8> {
+    if operation.left.is_none() || !operation.operator.schema.is_empty() {
+        return None;
+    }
+    match &*operation.operator.symbol {
+        "<" | ">" | "=" | "<=" | ">=" | "<>" => None,
+        "+" | "-" => Some(1),
+        "*" | "/" | "%" => Some(2),
+        "^" => Some(3),
+        _ => Some(0),
+    }
+}
+
+/// True if the left operand of an operator needs no parentheses: long chains would nest too deeply with them.
+fn goes_on(operation: &Operation, left: &Expr) -> bool {
+    match left {
+        Expr::Operation(before) => {
+            let level = chain_level(operation);
+            level.is_some() && level == chain_level(before)
+        }
+        _ => false,
+    }
+}
+
 fn not(is_negated: bool) -> &'static str {
     if is_negated { "NOT " } else { "" }
 }
@@ -79,10 +105,17 @@ impl Display for Expr {
                 indirection.path.iter().try_for_each(|access| access.fmt(f))
             }
             Expr::Operation(operation) => {
-                if let Some(left) = &operation.left {
-                    write!(f, "{} ", Operand(left))?;
+                match &operation.left {
+                    Some(left) if goes_on(operation, left) => write!(f, "{left} ")?,
+                    Some(left) => write!(f, "{} ", Operand(left))?,
+                    None => {}
                 }
-                write!(f, "{} {}", operation.operator, Operand(&operation.right))
+                match &operation.right {
+                    Expr::Operation(next) if operation.left.is_none() && next.left.is_none() => {
+                        write!(f, "{} {}", operation.operator, operation.right)
+                    }
+                    right => write!(f, "{} {}", operation.operator, Operand(right)),
+                }
             }
             Expr::Quantified(quantified) => {
                 let symbol = match &*quantified.operator.symbol {
@@ -104,7 +137,10 @@ impl Display for Expr {
                 let operands: Vec<Operand<'_>> = chain.operands.iter().map(Operand).collect();
                 super::List(&operands, word).fmt(f)
             }
-            Expr::Not(not) => write!(f, "NOT {}", Operand(&not.operand)),
+            Expr::Not(not) => match &not.operand {
+                next @ Expr::Not(_) => write!(f, "NOT {next}"),
+                operand => write!(f, "NOT {}", Operand(operand)),
+            },
             Expr::IsNull(test) => write!(f, "{} IS {}NULL", Operand(&test.operand), not(test.is_negated)),
             Expr::IsBoolean(test) => {
                 let value = match test.value {

@@ -16,7 +16,7 @@ impl Display for Ident {
                 .name
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-            && Keyword::of(&self.name).is_none();
+            && Keyword::of(&self.name).is_none_or(Keyword::may_name_anything);
         match is_plain {
             true => f.write_str(&self.name),
             false => write!(f, "\"{}\"", self.name.replace('"', "\"\"")),

@@ -346,8 +346,9 @@ impl Display for Call<'_> {
     }
 }
 
-impl Display for Join {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+impl Join {
+    /// Prints it without parentheses and alias. A chain of joins nests to the left without any, however long it is.
+    fn print_inside(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let natural = if self.condition == JoinCondition::Natural { "NATURAL " } else { "" };
         let kind = match self.kind {
             JoinKind::Inner => "",
@@ -356,14 +357,25 @@ impl Display for Join {
             JoinKind::Full => "FULL ",
             JoinKind::Cross => "CROSS ",
         };
-        write!(f, "({} {natural}{kind}JOIN {}", self.left, self.right)?;
+        match &self.left {
+            TableReference::Join(left) if left.alias.is_none() => left.print_inside(f)?,
+            left => left.fmt(f)?,
+        }
+        write!(f, " {natural}{kind}JOIN {}", self.right)?;
         match &self.condition {
-            JoinCondition::None | JoinCondition::Natural => {}
-            JoinCondition::On(condition) => write!(f, " ON {condition}")?,
+            JoinCondition::None | JoinCondition::Natural => Ok(()),
+            JoinCondition::On(condition) => write!(f, " ON {condition}"),
             JoinCondition::Using(columns, alias) => {
-                write!(f, " USING ({}){}", commas(columns), Clause(" AS ", alias.as_ref()))?;
+                write!(f, " USING ({}){}", commas(columns), Clause(" AS ", alias.as_ref()))
             }
         }
+    }
+}
+
+impl Display for Join {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        self.print_inside(f)?;
         write!(f, "){}", Clause(" AS ", self.alias.as_ref()))
     }
 }
