@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sqlparser::tokenizer::{Location, Span};
+use gnomon_parser::{ErrorKind, Position};
 
 /// The result of anything in SQL.
 pub type Result<T, E = SqlError> = std::result::Result<T, E>;
@@ -196,18 +196,10 @@ pub struct Report {
     pub constraint: Option<String>,
     /// The routine of PostgreSQL that reports it, where drivers act on its name.
     pub routine: Option<&'static str>,
-    /// Place in the statement, as the parser counts. Where the text is known, `position` is computed from it.
-    pub(crate) place: Option<SourcePlace>,
+    /// The byte of the statement's text that it is about. Where the text is known, `position` is computed from it.
+    pub(crate) place: Option<Position>,
     /// The engine's error that it tells of.
     engine: Option<gnomon_engine::Error>,
-}
-
-/// A place in the text of a statement.
-#[derive(Clone, Debug)]
-pub(crate) struct SourcePlace {
-    pub(crate) start: Location,
-    /// The place is that of this operator, the first one from `start` on and before the location, if it is there.
-    pub(crate) operator: Option<(String, Location)>,
 }
 
 impl SqlError {
@@ -271,14 +263,17 @@ impl SqlError {
         self.0.position = Some(position);
         self
     }
-    /// At the place in the statement where `span` begins, unless it has one already.
-    pub(crate) fn at(self, span: Span) -> SqlError {
-        self.at_place(|| Some(SourcePlace { start: span.start, operator: None }))
-    }
     /// At this place in the statement, unless it has one already. Texts that the catalog keeps have no places.
-    pub(crate) fn at_place(mut self, place: impl FnOnce() -> Option<SourcePlace>) -> SqlError {
+    pub(crate) fn at(mut self, place: Position) -> SqlError {
         if self.0.place.is_none() && self.0.position.is_none() {
-            self.0.place = place().filter(|place| place.start.line > 0);
+            self.0.place = place.byte().map(|_| place);
+        }
+        self
+    }
+    /// With its place in `text` as PostgreSQL counts it.
+    pub(crate) fn located_in(mut self, text: &str) -> SqlError {
+        if let Some(place) = self.0.place.take() {
+            self.0.position = place.character(text);
         }
         self
     }
@@ -348,6 +343,18 @@ fn detail_of(conflict: gnomon_engine::Conflict) -> Option<&'static str> {
         C::Gone => "The cluster held this member for gone when the transaction was to commit.",
         _ => return None,
     })
+}
+
+impl From<Box<gnomon_parser::Error>> for SqlError {
+    fn from(error: Box<gnomon_parser::Error>) -> Self {
+        let error = *error;
+        let told = SqlError::new(SqlState(error.kind.sqlstate()), error.message).at(error.position);
+        match error.hint {
+            Some(hint) => told.hint(hint),
+            None if error.kind == ErrorKind::TooComplex => told.hint("Nest the statement less deeply."),
+            None => told,
+        }
+    }
 }
 
 impl From<gnomon_engine::Error> for SqlError {

@@ -15,8 +15,8 @@
 //! - `statement`: queries, DML and CALL, planned and run;
 //! - [`session`]: the protocol's side: texts, prepared statements, portals, transactions: what a connection talks to.
 //!
-//! Imports run downward, from session to types. Beside them, `sink` takes the results of statements, [`memory`]
-//! counts what sessions take, and [`split`] cuts scripts into statements.
+//! Imports run downward, from session to types. Beside them, `syntax` makes trees of texts, `sink` takes the results
+//! of statements, [`memory`] counts what sessions take, and [`split`] cuts scripts into statements.
 
 mod binder;
 pub mod catalog;
@@ -37,6 +37,7 @@ mod settings;
 mod sink;
 pub mod split;
 mod statement;
+mod syntax;
 pub mod types;
 
 /// The example of the README.

@@ -1,6 +1,6 @@
 //! A query from its syntax tree to its rows: [`plan_query`], [`Planned`], [`Execution`].
 //!
-//! It passes through three rooms. The binder turns the parser's tree into typed expressions over numbered columns:
+//! It passes through three rooms. The binder turns the syntax tree into typed expressions over numbered columns:
 //! names, parameters, implicit casts and grouping are settled there, with PostgreSQL's messages. The planner chooses
 //! how rows are reached and joined. The executor pulls them through the plan. Imports run one way: from the binder to
 //! the planner and the executor, and from the planner to the executor.
@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use sqlparser::ast;
+use gnomon_parser::ast;
 
 use crate::{
     Result,
@@ -22,9 +22,11 @@ use crate::{
     types::{Context, Type},
 };
 
-pub(crate) use crate::binder::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK};
 pub use crate::{
-    binder::{Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation},
+    binder::{
+        Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation, position_of,
+        relation_name, relation_of,
+    },
     executor::{
         ExecContext, Execution, Expr, RowsDone, Spool, SpoolReader, Target, TargetScan, Targets, expr, plan,
     },

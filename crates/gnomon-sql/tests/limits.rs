@@ -90,11 +90,15 @@ fn long_chains_stand_in_the_catalog() {
 fn chains_and_nesting_beyond_the_limits_are_refused() {
     let db = database();
     let mut s = db.session(SessionOptions::default()).unwrap();
+    // Those of AND, and of UNIONs of one kind, are lists.
+    assert_eq!(value(&mut s, &format!("SELECT {}", chain(|i| format!("1 < {i}"), " AND ", 100_000))), "f");
+    let arms = chain(|i| format!("SELECT {i}"), " UNION ALL ", 50_000);
+    assert_eq!(value(&mut s, &format!("SELECT count(*) FROM ({arms}) AS arms")), "50000");
     for query in [
-        format!("SELECT {}", chain(|i| format!("1 < {i}"), " AND ", 100_000)),
-        chain(|i| format!("SELECT {i}"), " UNION ALL ", 100_000),
         format!("SELECT {}", chain(|_| "1".to_owned(), " + ", 100_000)),
         format!("SELECT {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
+        chain(|i| format!("SELECT {i}"), " INTERSECT ", 20_000),
+        chain(|i| format!("SELECT {i} UNION SELECT 1"), " UNION ALL ", 20_000),
     ] {
         assert_eq!(state(&mut s, &query), SqlState::STATEMENT_TOO_COMPLEX, "{}", &query[..60]);
     }

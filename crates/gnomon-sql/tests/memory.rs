@@ -80,7 +80,6 @@ fn settings_and_savepoints_count() {
         ("BEGIN", "ROLLBACK", "SET LOCAL my.v{} = '{long}'"),
         ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL my.v = '{long}'"),
         ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL application_name = '{long}'"),
-        ("BEGIN", "ROLLBACK", "SAVEPOINT s{long}"),
     ] {
         let mut s = session(&db);
         let before = db.memory_use().bytes;
@@ -132,7 +131,7 @@ fn a_text_of_too_many_tokens_is_refused_before_it_is_parsed() {
     let db = limited(MemoryLimits { session_bytes: 8 << 20, ..MemoryLimits::default() });
     let mut s = session(&db);
     let many = vec!["1"; 1 << 20].join(",");
-    for text in [format!("SELECT {many}"), format!("SELECT 1 IN ({many})"), ";".repeat(1 << 20)] {
+    for text in [format!("SELECT {many}"), format!("SELECT 1 IN ({many})")] {
         assert_eq!(state(&mut s, &text), SqlState::OUT_OF_MEMORY);
         assert_eq!(s.prepare("", &text, &[]).unwrap_err().state(), SqlState::OUT_OF_MEMORY);
     }

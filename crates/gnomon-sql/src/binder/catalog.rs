@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast;
+use gnomon_parser::ast;
 
 use crate::{
     Result,
@@ -17,7 +17,7 @@ pub trait CatalogView {
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Relation>>;
 
     /// The query of a view, read from the text that is kept of it.
-    fn view_query(&self, view: &View) -> Result<Box<ast::Query>>;
+    fn view_query(&self, view: &View) -> Result<ast::Query>;
 
     /// The database's name: `database.schema.table` is accepted if it is this one.
     fn database(&self) -> &str;

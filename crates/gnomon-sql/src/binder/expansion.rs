@@ -6,13 +6,16 @@
 
 use std::{collections::HashMap, ops::ControlFlow, ptr};
 
-use sqlparser::ast::{
-    self, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, SelectItem, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut,
+use gnomon_parser::{
+    Position,
+    ast::{
+        self, ColumnReference, Constant, Ident, Join, JoinCondition, JoinKind, RelationName, TableReference,
+        Target, Value,
+    },
+    visit::VisitorMut,
 };
 
 use super::scope::{Scope, ScopeColumn};
-use crate::functions::quote_ident;
 
 /// The abbreviations of a query, with what they stand for.
 ///
@@ -20,24 +23,24 @@ use crate::functions::quote_ident;
 #[derive(Default)]
 pub struct Expansions {
     /// For each star its columns; none if a column has no name of its own, and the star stays.
-    stars: HashMap<*const SelectItem, Option<Vec<ast::Expr>>>,
+    stars: HashMap<*const Target, Option<Vec<ast::Expr>>>,
     /// For each natural join the columns that must be equal.
-    joins: HashMap<*const JoinConstraint, Vec<Ident>>,
+    joins: HashMap<*const Join, Vec<Ident>>,
     /// For names that another column might come to have: what they mean; none if that has no name of its own.
     names: HashMap<*const ast::Expr, Option<ast::Expr>>,
     /// For names of relations of the catalog that lack their schema, the schema.
-    relations: HashMap<*const ObjectName, Ident>,
+    relations: HashMap<*const RelationName, Ident>,
 }
 
 impl Expansions {
     /// Notes the columns of `*`, or of `relation.*` for a relation of this level.
-    pub fn star(&mut self, star: &SelectItem, columns: &[ScopeColumn], scope: &Scope<'_>) {
+    pub fn star(&mut self, star: &Target, columns: &[ScopeColumn], scope: &Scope<'_>) {
         let names = columns.iter().map(|column| scope.name_for(column).map(|parts| named(&parts)));
         self.stars.insert(ptr::from_ref(star), names.collect());
     }
 
     /// Notes the columns of `relation.*` for a relation of a level around.
-    pub fn outer_star(&mut self, star: &SelectItem, relation: &[&str], columns: &[ScopeColumn]) {
+    pub fn outer_star(&mut self, star: &Target, relation: &[&str], columns: &[ScopeColumn]) {
         let is_unique = |name: &str| columns.iter().filter(|column| column.name == name).count() == 1;
         let names = columns.iter().map(|column| {
             is_unique(&column.name).then(|| named(&[relation, &[column.name.as_str()]].concat()))
@@ -46,8 +49,8 @@ impl Expansions {
     }
 
     /// Notes the columns that a natural join compares.
-    pub fn natural(&mut self, join: &JoinConstraint, columns: &[String]) {
-        self.joins.insert(ptr::from_ref(join), columns.iter().map(|name| identifier(name)).collect());
+    pub fn natural(&mut self, join: &Join, columns: &[String]) {
+        self.joins.insert(ptr::from_ref(join), columns.iter().map(|name| Ident::new(name)).collect());
     }
 
     /// Notes which column of the scope, or of one around it, is named without its relation.
@@ -58,42 +61,37 @@ impl Expansions {
     }
 
     /// Notes the schema of a relation of the catalog that is named without it.
-    pub fn relation(&mut self, name: &ObjectName, schema: &str) {
-        self.relations.insert(ptr::from_ref(name), Ident::with_quote('"', schema));
+    pub fn relation(&mut self, name: &RelationName, schema: &str) {
+        self.relations.insert(ptr::from_ref(name), Ident::new(schema));
     }
 
     /// Notes that a key of GROUP BY is the name of a column of the select list.
     pub fn output(&mut self, key: &ast::Expr, position: usize) {
-        let number = Value::Number((position + 1).to_string(), false);
-        self.names.insert(ptr::from_ref(key), Some(ast::Expr::Value(number.into())));
+        // There are never so many columns.
+        let number = Value::Integer(i32::try_from(position + 1).unwrap_or(i32::MAX));
+        let number = Constant { value: number, position: Position::NONE };
+        self.names.insert(ptr::from_ref(key), Some(ast::Expr::Constant(number)));
     }
 
     /// Writes them into the query that they were collected from.
     pub fn apply(mut self, query: &mut ast::Query) {
-        let _: ControlFlow<()> = query.visit(&mut self);
+        // It never breaks off.
+        let _: ControlFlow<()> = self.visit_query(query);
     }
 
-    fn write_joins(&self, item: &mut TableWithJoins) {
-        for join in &mut item.joins {
-            let Some(columns) = constraint_of(&mut join.join_operator)
-                .and_then(|constraint| self.joins.get(&ptr::from_ref(constraint)))
-            else {
-                continue;
-            };
-            let using = match &columns[..] {
-                [] if matches!(join.join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_)) => {
-                    join.join_operator = JoinOperator::CrossJoin(JoinConstraint::None);
-                    continue;
-                }
-                [] => JoinConstraint::On(ast::Expr::Value(Value::Boolean(true).into())),
-                columns => {
-                    JoinConstraint::Using(columns.iter().map(|name| ObjectName::from(name.clone())).collect())
-                }
-            };
-            if let Some(constraint) = constraint_of(&mut join.join_operator) {
-                *constraint = using;
+    fn write_join(&self, join: &mut Join) {
+        let Some(columns) = self.joins.get(&ptr::from_ref(&*join)) else { return };
+        join.condition = match &columns[..] {
+            [] if join.kind == JoinKind::Inner => {
+                join.kind = JoinKind::Cross;
+                JoinCondition::None
             }
-        }
+            [] => {
+                let always = Constant { value: Value::Boolean(true), position: Position::NONE };
+                JoinCondition::On(ast::Expr::Constant(always))
+            }
+            columns => JoinCondition::Using(columns.to_vec(), None),
+        };
     }
 }
 
@@ -101,65 +99,50 @@ impl VisitorMut for Expansions {
     type Break = ();
 
     /// Moves the items of the select list, after what is within them has been looked up.
-    fn post_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
-        let items = std::mem::take(&mut select.projection);
-        let stars: Vec<_> = items.iter().map(|item| self.stars.remove(&ptr::from_ref(item))).collect();
-        for (item, columns) in items.into_iter().zip(stars) {
+    fn visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        self.walk_select(select)?;
+        let targets = std::mem::take(&mut select.targets);
+        let stars: Vec<_> = targets.iter().map(|target| self.stars.remove(&ptr::from_ref(target))).collect();
+        for (target, columns) in targets.into_iter().zip(stars) {
             match columns.flatten() {
-                Some(columns) => select.projection.extend(columns.into_iter().map(SelectItem::UnnamedExpr)),
-                None => select.projection.push(item),
+                Some(columns) => select.targets.extend(columns.into_iter().map(|value| Target {
+                    value,
+                    alias: None,
+                    position: target.position,
+                })),
+                None => select.targets.push(target),
             }
         }
-        select.from.iter_mut().for_each(|item| self.write_joins(item));
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-        if let Some(schema) = self.relations.remove(&ptr::from_ref(name)) {
-            name.0.insert(0, ObjectNamePart::Identifier(schema));
+    fn visit_table(&mut self, table: &mut TableReference) -> ControlFlow<()> {
+        if let TableReference::Join(join) = table {
+            self.write_join(join);
+        }
+        self.walk_table(table)
+    }
+
+    fn visit_relation(&mut self, name: &mut RelationName) -> ControlFlow<()> {
+        if let Some(schema) = self.relations.remove(&ptr::from_ref(&*name)) {
+            name.schema = Some(schema);
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        if let Some(Some(name)) = self.names.remove(&ptr::from_ref(expr)) {
-            *expr = name;
+    fn visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        match self.names.remove(&ptr::from_ref(&*expr)) {
+            Some(Some(name)) => {
+                *expr = name;
+                ControlFlow::Continue(())
+            }
+            _ => self.walk_expr(expr),
         }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
-            self.write_joins(table_with_joins);
-        }
-        ControlFlow::Continue(())
     }
 }
 
-fn constraint_of(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
-}
-
+/// The name of a column, as an expression that means exactly it.
 fn named(parts: &[&str]) -> ast::Expr {
-    match parts {
-        [name] => ast::Expr::Identifier(identifier(name)),
-        parts => ast::Expr::CompoundIdentifier(parts.iter().map(|name| identifier(name)).collect()),
-    }
-}
-
-/// An identifier that means exactly this name.
-fn identifier(name: &str) -> Ident {
-    match quote_ident(name) == name {
-        true => Ident::new(name),
-        false => Ident::with_quote('"', name),
-    }
+    let fields = parts.iter().map(|name| Ident::new(name)).collect();
+    ast::Expr::Column(ColumnReference { fields, has_star: false, position: Position::NONE })
 }

@@ -1,35 +1,225 @@
-//! Which place of the statement an error is about, as PostgreSQL shows it.
+//! The place of the statement that an error is about, as PostgreSQL shows it.
 
-use sqlparser::ast::{Expr, ObjectName, Spanned, Value};
+use gnomon_parser::{
+    Position,
+    ast::{Constant, Expr, InSet, QuantifiedOperand, Value},
+};
 
-use super::syntax::operator_name;
-use crate::{SqlError, error::SourcePlace};
+use crate::SqlError;
 
-/// An error of binding an expression, unless one within it has said where: an operator between two operands, a
-/// literal that cannot be read, otherwise where the expression begins.
-pub(super) fn at_expr(error: SqlError, expr: &Expr) -> SqlError {
-    let is_about_a_value = error.state().0.starts_with("22");
-    error.at_place(|| {
-        let Expr::BinaryOp { left, op, right } = expr else {
-            return Some(SourcePlace { start: expr.span().start, operator: None });
-        };
-        let literal = [left, right].into_iter().find(|operand| is_text(operand));
-        if let (true, Some(literal)) = (is_about_a_value, literal) {
-            return Some(SourcePlace { start: literal.span().start, operator: None });
-        }
-        let operator = operator_name(op).ok().map(|_| (op.to_string(), right.span().start));
-        Some(SourcePlace { start: left.span().end, operator })
-    })
+/// Gives an error about the value of an expression its place, unless it has one.
+pub fn at_expr(error: SqlError, expr: &Expr) -> SqlError {
+    error.at(position_of(expr))
 }
 
-/// An error about an object of this name.
-pub(super) fn at_name(error: SqlError, name: &ObjectName) -> SqlError {
-    match name.0.first().and_then(|part| part.as_ident()) {
-        Some(ident) => error.at(ident.span),
-        None => error,
+/// Gives an error of binding an expression its place, unless something within has said where: a string that cannot be
+/// read, or the operator, name or word of the expression.
+pub(super) fn at_node(error: SqlError, expr: &Expr) -> SqlError {
+    let position = match expr {
+        // What the string stands for may be missing.
+        Expr::Cast(cast) if let Some((_, position)) = string_of(&cast.operand) => Some(position),
+        _ if error.state().0.starts_with("22") => misread_string(&error, expr),
+        _ => None,
+    };
+    error.at(position.unwrap_or_else(|| node_position(expr)))
+}
+
+/// Returns the place where the value of an expression begins: that of its leftmost part.
+pub fn position_of(expr: &Expr) -> Position {
+    let (mut expr, mut first) = (expr, Position::NONE);
+    loop {
+        expr = match expr {
+            Expr::Cast(cast) => {
+                // CAST stands before its operand, `::` behind it. A string becomes a value of the type.
+                if string_of(&cast.operand).is_none() {
+                    first = earlier(first, cast.position);
+                }
+                &cast.operand
+            }
+            other => match leftmost_operand(other) {
+                Some(operand) => operand,
+                None => return earlier(first, node_position(other)),
+            },
+        };
     }
 }
 
-fn is_text(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+fn earlier(one: Position, other: Position) -> Position {
+    match (one.byte(), other.byte()) {
+        (Some(one_at), Some(other_at)) if one_at <= other_at => one,
+        (_, Some(_)) => other,
+        _ => one,
+    }
+}
+
+/// The operand that stands before the operator or word of an expression.
+fn leftmost_operand(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Operation(operation) => operation.left.as_ref(),
+        Expr::And(chain) | Expr::Or(chain) => chain.operands.first(),
+        Expr::Quantified(quantified) => Some(&quantified.left),
+        Expr::IsNull(test) => Some(&test.operand),
+        Expr::IsBoolean(test) => Some(&test.operand),
+        Expr::IsDistinct(test) => Some(&test.left),
+        Expr::In(test) => Some(&test.operand),
+        Expr::Like(like) => Some(&like.operand),
+        Expr::Between(between) => Some(&between.operand),
+        Expr::Collate(collate) => Some(&collate.operand),
+        Expr::Indirection(indirection) => Some(&indirection.base),
+        // The first argument of AT TIME ZONE is the zone, so PostgreSQL takes the place of AT.
+        Expr::Function(call)
+            if call.is_sql_syntax && matches!(&*call.name.last().name, "overlaps" | "is_normalized") =>
+        {
+            call.arguments.first().map(|argument| &argument.value)
+        }
+        _ => None,
+    }
+}
+
+/// The place of what an expression is: its operator, name or word.
+fn node_position(expr: &Expr) -> Position {
+    match expr {
+        Expr::Column(column) => column.position,
+        Expr::Constant(constant) => constant.position,
+        Expr::Parameter(parameter) => parameter.position,
+        Expr::Default(position) => *position,
+        Expr::Indirection(indirection) => position_of(&indirection.base),
+        Expr::Operation(operation) => operation.operator.position,
+        Expr::Quantified(quantified) => quantified.operator.position,
+        Expr::And(chain) | Expr::Or(chain) => chain.position,
+        Expr::Not(not) => not.position,
+        Expr::IsNull(test) => test.position,
+        Expr::IsBoolean(test) => test.position,
+        Expr::IsDistinct(test) => test.position,
+        Expr::In(test) => test.position,
+        Expr::Like(like) => like.position,
+        Expr::Between(between) => between.position,
+        Expr::Cast(cast) => match cast.position.byte() {
+            Some(_) => cast.position,
+            None => cast.ty.position,
+        },
+        Expr::Collate(collate) => collate.position,
+        Expr::Case(case) => case.position,
+        Expr::Row(row) => row.position,
+        Expr::Array(array) => array.position,
+        Expr::Subquery(subquery) | Expr::Exists(subquery) | Expr::ArraySubquery(subquery) => {
+            subquery.position
+        }
+        Expr::Function(call) => call.position,
+        Expr::SystemValue(value) => value.position,
+        Expr::Coalesce(list) | Expr::Greatest(list) | Expr::Least(list) | Expr::Grouping(list) => {
+            list.position
+        }
+        Expr::NullIf(nullif) => nullif.position,
+        _ => Position::NONE,
+    }
+}
+
+/// The place of the string among the operands that an error is about: the one that it shows, else the first.
+fn misread_string(error: &SqlError, expr: &Expr) -> Option<Position> {
+    let mut strings = operands(expr).into_iter().filter_map(string_of).peekable();
+    let first = strings.peek()?.1;
+    let message = &error.report().message;
+    let shown = strings.find(|(text, _)| message.contains(&format!("\"{text}\"")));
+    Some(shown.map_or(first, |(_, position)| position))
+}
+
+fn string_of(expr: &Expr) -> Option<(&str, Position)> {
+    match expr {
+        Expr::Constant(Constant { value: Value::String(text), position }) => Some((text, *position)),
+        _ => None,
+    }
+}
+
+/// The operands of an expression that binding it may convert.
+fn operands(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Operation(operation) => operation.left.iter().chain([&operation.right]).collect(),
+        Expr::Quantified(quantified) => {
+            let array = match &quantified.right {
+                QuantifiedOperand::Array(array) => Some(array),
+                QuantifiedOperand::Query(_) => None,
+            };
+            [&quantified.left].into_iter().chain(array).collect()
+        }
+        Expr::And(chain) | Expr::Or(chain) => chain.operands.iter().collect(),
+        Expr::Not(not) => vec![&not.operand],
+        Expr::IsBoolean(test) => vec![&test.operand],
+        Expr::IsDistinct(test) => vec![&test.left, &test.right],
+        Expr::In(test) => {
+            let list = match &test.set {
+                InSet::List(list) => &list[..],
+                InSet::Query(_) => &[],
+            };
+            [&test.operand].into_iter().chain(list).collect()
+        }
+        Expr::Like(like) => [&like.operand, &like.pattern].into_iter().chain(&like.escape).collect(),
+        Expr::Between(between) => vec![&between.operand, &between.low, &between.high],
+        Expr::Cast(cast) => match &cast.operand {
+            Expr::Array(array) => array.elements.iter().collect(),
+            operand => vec![operand],
+        },
+        Expr::Case(case) => {
+            let results = case.branches.iter().flat_map(|(condition, result)| [condition, result]);
+            case.operand.iter().chain(results).chain(&case.otherwise).collect()
+        }
+        Expr::Array(array) => array.elements.iter().collect(),
+        Expr::Function(call) => call.arguments.iter().map(|argument| &argument.value).collect(),
+        Expr::Coalesce(list) | Expr::Greatest(list) | Expr::Least(list) => list.operands.iter().collect(),
+        Expr::NullIf(nullif) => vec![&nullif.left, &nullif.right],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gnomon_parser::ast::{QueryBody, Statement};
+
+    use super::*;
+
+    /// The expression of `SELECT expression`.
+    fn selected(sql: &str) -> Expr {
+        let parsed = gnomon_parser::parse(sql).expect(sql).pop().expect(sql);
+        let Statement::Query(query) = parsed.statement else { panic!("{sql}") };
+        let QueryBody::Select(mut select) = query.body else { panic!("{sql}") };
+        select.targets.pop().expect(sql).value
+    }
+
+    /// Where PostgreSQL 15 reports an error about the value, and one about what the expression is.
+    #[test]
+    fn places_as_postgresql() {
+        for (sql, value, node) in [
+            ("SELECT a + b", 8, 10),
+            ("SELECT - b", 8, 8),
+            ("SELECT a + b * c || d", 8, 18),
+            ("SELECT a AND b", 8, 10),
+            ("SELECT a NOT IN (1)", 8, 10),
+            ("SELECT a::int::text", 8, 14),
+            ("SELECT CAST(a AS int)", 8, 8),
+            ("SELECT CAST('a' AS int)", 13, 8),
+            ("SELECT date 'a'", 13, 8),
+            ("SELECT a AT TIME ZONE 'b'", 10, 10),
+            ("SELECT f(a)", 8, 8),
+            ("SELECT (f(a)).b", 9, 9),
+            ("SELECT a[1] COLLATE \"C\"", 8, 13),
+            ("SELECT ARRAY(SELECT 1)", 8, 8),
+        ] {
+            let expr = selected(sql);
+            let at = |position: Position| position.character(sql);
+            assert_eq!(
+                (at(position_of(&expr)), at(node_position(&expr))),
+                (Some(value), Some(node)),
+                "{sql}"
+            );
+        }
+    }
+
+    /// Chains are as long as the parser lets them be.
+    #[test]
+    fn long_chains_have_places() {
+        for link in ["::int", " + 1", " IS NORMALIZED", " COLLATE \"C\""] {
+            let sql = format!("SELECT a{}", link.repeat(1000));
+            assert_eq!(position_of(&selected(&sql)).character(&sql), Some(8), "{link}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! One [`Binder`] serves a statement. Its parts, each of which takes only those before it:
 //!
-//! - `syntax`: readings of the parser's tree that several parts share; `located`: the place that an error is about;
+//! - `syntax`: readings of the syntax tree that several parts share; `located`: the place that an error is about;
 //! - `scope`: the names of relations and columns at a query level and those around it, and where an expression stands;
 //! - `parameters` and `typing`: types, conversions, operators and functions over operands that are bound;
 //! - `statement`: what all expressions and queries of a statement share: types, numbers, nesting, and in `expansion`
@@ -30,7 +30,7 @@ mod typing;
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use sqlparser::ast::{self, ObjectName, TableWithJoins};
+use gnomon_parser::ast::{self, RelationName, TableReference};
 
 use self::{
     expansion::Expansions,
@@ -51,9 +51,10 @@ use crate::{
 };
 
 pub use catalog::{CatalogView, Relation};
+pub use located::position_of;
 pub use parameters::ParameterNames;
-pub use query::{GROUP_BY_DISTINCT, WEAKER_ROW_LOCK};
 pub use scope::{Scope, ScopeRelation};
+pub use syntax::{relation_name, relation_of};
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.
@@ -180,7 +181,7 @@ impl<'a> Binder<'a> {
     /// Binds a RETURNING list.
     pub fn returning(
         &mut self,
-        items: &[ast::SelectItem],
+        items: &[ast::Target],
         scope: &Scope<'_>,
     ) -> Result<(Vec<Expr>, Vec<ResultColumn>)> {
         let mut exprs = Vec::new();
@@ -200,7 +201,7 @@ impl<'a> Binder<'a> {
     }
 
     /// The target table of UPDATE or DELETE, or of INSERT, by its name in the statement.
-    pub fn target_table(&self, name: &ObjectName) -> Result<Arc<Table>> {
+    pub fn target_table(&self, name: &RelationName) -> Result<Arc<Table>> {
         self.relations.target(name)
     }
 
@@ -210,7 +211,7 @@ impl<'a> Binder<'a> {
         &mut self,
         table: &Arc<Table>,
         alias: Option<&str>,
-        from: &[TableWithJoins],
+        from: &[TableReference],
         selection: Option<&ast::Expr>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {

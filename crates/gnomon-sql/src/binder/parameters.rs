@@ -42,16 +42,16 @@ impl<'a> Parameters<'a> {
         Some(Expr::new(ExprKind::Param(position), *self.types.get(position)?))
     }
 
-    /// The parameter that is written as `$1`.
-    pub fn numbered(&mut self, name: &str) -> Result<Expr> {
-        let number = name.strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok()).filter(|n| *n > 0);
-        let Some(number) = number else {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_PARAMETER,
-                format!("there is no parameter {name}"),
-            ));
+    /// The parameter of a number, from 1.
+    ///
+    /// # Errors
+    /// 42P02 if no statement can have it.
+    pub fn numbered(&mut self, number: u32) -> Result<Expr> {
+        let Some(position) = u16::try_from(number).ok().and_then(|number| number.checked_sub(1)) else {
+            let message = format!("there is no parameter ${number}");
+            return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, message));
         };
-        let position = usize::from(number) - 1;
+        let position = usize::from(position);
         if self.types.len() <= position {
             self.types.resize(position + 1, Type::Unknown);
         }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::ObjectName;
+use gnomon_parser::ast::RelationName;
 
-use super::{CatalogView, Relation, ResultColumn, located::at_name, syntax::relation_name};
+use super::{CatalogView, Relation, ResultColumn, syntax::relation_name};
 use crate::{Result, SqlError, SqlState, catalog::model::Table};
 
 /// The names of relations, as far as they are in reach.
@@ -53,11 +53,11 @@ impl<'a> Relations<'a> {
     }
 
     /// The target table of UPDATE or DELETE, or of INSERT.
-    pub fn target(&self, name: &ObjectName) -> Result<Arc<Table>> {
-        self.find_target(name).map_err(|error| at_name(error, name))
+    pub fn target(&self, name: &RelationName) -> Result<Arc<Table>> {
+        self.find_target(name).map_err(|error| error.at(name.position()))
     }
 
-    fn find_target(&self, name: &ObjectName) -> Result<Arc<Table>> {
+    fn find_target(&self, name: &RelationName) -> Result<Arc<Table>> {
         let (schema, name) = relation_name(name, self.catalog.database())?;
         match self.catalog.relation(schema.as_deref(), &name)? {
             Some(Relation::Table(table)) => Ok(table),

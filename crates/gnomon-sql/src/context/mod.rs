@@ -19,10 +19,10 @@ mod view;
 use std::{sync::Arc, time::Duration};
 
 use gnomon_engine::{Commits, Csn, Error, Interrupt, InterruptReason, Transaction, env::Rng};
-use sqlparser::ast::ObjectName;
+use gnomon_parser::ast::RelationName;
 
-pub(crate) use transaction::{CallState, Logged, State, Undone};
-pub(crate) use view::{NAME_BYTES_MAX, Name, View, query_of, shorten, with_article};
+pub(crate) use transaction::{CallState, Logged, State, Undone, setting_of};
+pub(crate) use view::{Name, View, query_of, with_article};
 
 use transaction::Current;
 
@@ -195,7 +195,7 @@ impl SessionContext {
     }
 
     /// A name as a statement has it.
-    pub(crate) fn name(&self, name: &ObjectName) -> Result<Name> {
+    pub(crate) fn name(&self, name: &RelationName) -> Result<Name> {
         Name::of(name, &self.database)
     }
 
@@ -284,6 +284,11 @@ impl SessionContext {
             }
         }
         Ok(())
+    }
+
+    /// Leaves notices to be sent where there is a sink.
+    pub(crate) fn leave_notices(&mut self, notices: Vec<Notice>) {
+        self.notices.extend(notices);
     }
 
     /// Sends the notices that functions of the statement have left.

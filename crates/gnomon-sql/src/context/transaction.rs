@@ -6,6 +6,7 @@ use std::{
 };
 
 use gnomon_engine::{Csn, Isolation, Transaction, TxnId, TxnOptions};
+use gnomon_parser::ast::{self, IsolationLevel, Statement, TransactionMode};
 
 use super::SessionContext;
 use crate::{
@@ -13,7 +14,6 @@ use crate::{
     catalog::{Catalog, store},
     database::advisory,
     memory::Held,
-    session::parse::{Command, Mode},
     settings::{Progress, Saved, Scope},
 };
 
@@ -158,6 +158,25 @@ fn isolation_name(name: &str) -> &'static str {
     }
 }
 
+/// Returns the setting that a characteristic of a transaction is, and its value. New transactions of the session have it
+/// from the setting of this name behind `default_`.
+pub(crate) fn setting_of(mode: TransactionMode) -> (&'static str, &'static str) {
+    let on_or_off = |is_on: bool| if is_on { "on" } else { "off" };
+    match mode {
+        TransactionMode::Isolation(level) => (
+            "transaction_isolation",
+            match level {
+                IsolationLevel::ReadUncommitted => "read uncommitted",
+                IsolationLevel::ReadCommitted => "read committed",
+                IsolationLevel::RepeatableRead => "repeatable read",
+                IsolationLevel::Serializable => "serializable",
+            },
+        ),
+        TransactionMode::ReadOnly(is_on) => ("transaction_read_only", on_or_off(is_on)),
+        TransactionMode::Deferrable(is_on) => ("transaction_deferrable", on_or_off(is_on)),
+    }
+}
+
 /// READ UNCOMMITTED is READ COMMITTED, and REPEATABLE READ is snapshot isolation, as in PostgreSQL. What a snapshot may
 /// have missed at most says something of one for the whole transaction, so READ COMMITTED has such a one then, too.
 fn engine_isolation(name: &str, missed_max: Option<u32>) -> Isolation {
@@ -188,7 +207,7 @@ impl SessionContext {
     }
 
     /// BEGIN. Statements of the same text that came before it become part of the block.
-    pub(crate) fn begin(&mut self, modes: &[Mode], notices: &mut Vec<Notice>) -> Result<()> {
+    pub(crate) fn begin(&mut self, modes: &[TransactionMode], notices: &mut Vec<Notice>) -> Result<()> {
         match self.current.state {
             State::Block => notices.push(
                 SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress")
@@ -203,15 +222,9 @@ impl SessionContext {
     }
 
     /// SET TRANSACTION, or the modes of BEGIN.
-    pub(crate) fn set_modes(&mut self, modes: &[Mode]) -> Result<()> {
+    pub(crate) fn set_modes(&mut self, modes: &[TransactionMode]) -> Result<()> {
         for mode in modes {
-            let (name, value) = match *mode {
-                Mode::Isolation(level) => ("transaction_isolation", level),
-                Mode::ReadOnly(true) => ("transaction_read_only", "on"),
-                Mode::ReadOnly(false) => ("transaction_read_only", "off"),
-                Mode::Deferrable(true) => ("transaction_deferrable", "on"),
-                Mode::Deferrable(false) => ("transaction_deferrable", "off"),
-            };
+            let (name, value) = setting_of(*mode);
             let progress = self.progress();
             self.settings.set(name, Some(&[value.to_owned()]), Scope::Local, progress)?;
         }
@@ -475,12 +488,12 @@ impl SessionContext {
     }
 
     /// Fails in a failed block, except for what ends it or goes back to before it failed.
-    pub(crate) fn refuse_if_failed(&self, command: &Command) -> Result<()> {
-        match command {
-            Command::Commit { .. }
-            | Command::Rollback { .. }
-            | Command::RollbackTo(_)
-            | Command::PrepareTransaction(_) => Ok(()),
+    pub(crate) fn refuse_if_failed(&self, statement: &Statement) -> Result<()> {
+        use ast::Transaction as T;
+        match statement {
+            Statement::Transaction(
+                T::Commit { .. } | T::Rollback { .. } | T::RollbackTo(_) | T::Prepare(_),
+            ) => Ok(()),
             _ => self.refuse_any_if_failed(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use sqlparser::ast::{self, ObjectName, ObjectNamePart};
+use gnomon_parser::ast::{self, RelationName};
 
 use crate::{
     Result, SqlError, SqlState,
@@ -12,20 +12,8 @@ use crate::{
         system::{self, SYSTEM_SCHEMA},
     },
     query::{self, CatalogView},
-    session::parse::{fold, parse_query},
+    syntax::parse_query,
 };
-
-/// The longest name, in bytes; longer ones are cut off with a notice, as PostgreSQL does.
-pub(crate) const NAME_BYTES_MAX: usize = 63;
-
-/// A name cut to the longest that names may be.
-pub(crate) fn shorten(name: &str, bytes_max: usize) -> &str {
-    let mut end = name.len().min(bytes_max);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
-}
 
 /// A version of the catalog with a search path. Remembers the tables that were looked up through it, whose trees a
 /// statement locks before it uses what it found.
@@ -100,10 +88,9 @@ impl View {
 
     /// The procedure of this name.
     pub(crate) fn procedure(&self, name: &Name) -> Option<Arc<model::Procedure>> {
-        let short = shorten(&name.name, NAME_BYTES_MAX);
         let found = match &name.schema {
-            Some(schema) => self.catalog.procedure(schema, short),
-            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, short)),
+            Some(schema) => self.catalog.procedure(schema, &name.name),
+            None => self.search_path.iter().find_map(|schema| self.catalog.procedure(schema, &name.name)),
         };
         found.cloned()
     }
@@ -151,7 +138,7 @@ impl CatalogView for View {
         }
     }
 
-    fn view_query(&self, view: &model::View) -> Result<Box<ast::Query>> {
+    fn view_query(&self, view: &model::View) -> Result<ast::Query> {
         query_of(view)
     }
 
@@ -164,7 +151,7 @@ impl CatalogView for View {
 ///
 /// # Errors
 /// 55000 if the text that is kept of it cannot be read.
-pub(crate) fn query_of(view: &model::View) -> Result<Box<ast::Query>> {
+pub(crate) fn query_of(view: &model::View) -> Result<ast::Query> {
     parse_query(&view.query).map_err(|error| view.damaged(error.to_string()))
 }
 
@@ -177,30 +164,9 @@ pub(crate) struct Name {
 
 impl Name {
     /// A name as a statement has it; `database` may stand before the schema.
-    pub(crate) fn of(name: &ObjectName, database: &str) -> Result<Name> {
-        let mut parts = Vec::with_capacity(3);
-        for part in &name.0 {
-            match part {
-                ObjectNamePart::Identifier(ident) => parts.push(fold(ident)),
-                ObjectNamePart::Function(_) => {
-                    return Err(SqlError::unsupported("a function call in a name"));
-                }
-            }
-        }
-        if let [first, _, _] = &parts[..]
-            && first == database
-        {
-            parts.remove(0);
-        }
-        let mut parts = parts.into_iter();
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(name), None, _) => Ok(Name { schema: None, name }),
-            (Some(schema), Some(name), None) => Ok(Name { schema: Some(schema), name }),
-            _ => Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("cross-database references are not implemented: {name}"),
-            )),
-        }
+    pub(crate) fn of(name: &RelationName, database: &str) -> Result<Name> {
+        let (schema, name) = query::relation_name(name, database)?;
+        Ok(Name { schema, name })
     }
 
     /// The error for a name that stands for nothing.

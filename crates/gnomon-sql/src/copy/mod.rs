@@ -10,8 +10,9 @@ mod write;
 use std::sync::Arc;
 
 use gnomon_engine::{Error, TreeLock};
-use sqlparser::ast::{Ident, ObjectName, Query};
+use gnomon_parser::ast::{Copy, CopyEnd, CopySource, Ident, Query, RelationName, Statement};
 
+pub(crate) use self::options::freezes;
 use self::{
     options::{DataFormat, Options},
     read::Rows,
@@ -23,7 +24,6 @@ use crate::{
     context::{Name, SessionContext, View},
     dml::{BoundCheck, TableReader, TableWriter, bind_checks, default_of, missing_column},
     query::{Binder, Expr, Scope, plan_query},
-    session::parse::{Copy, CopyRelation, fold},
     sink::{Sink, Tag},
     types::{ColumnType, Context, Datum, Row, Type, binary, text},
 };
@@ -49,7 +49,7 @@ struct Target {
 
 /// Runs a COPY. Returns the command tag.
 pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sink) -> Result<Tag> {
-    if !copy.standard {
+    if copy.end != CopyEnd::Standard {
         return Err(SqlError::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
             "COPY to or from a file or program of the server is not supported",
@@ -57,12 +57,11 @@ pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sin
         .hint("Use COPY ... STDIN or STDOUT; psql's \\copy works for files of the client."));
     }
     let options = Options::of(copy)?;
-    let count = match &copy.relation {
-        _ if copy.to => copy_to(session, &copy.relation, options, sink)?,
-        CopyRelation::Table(name, columns) => copy_from(session, copy, name, columns, options, sink)?,
-        CopyRelation::Query(_) => {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"FROM\""));
-        }
+    let count = match &copy.source {
+        source if copy.is_to => copy_to(session, source, options, sink)?,
+        CopySource::Table { name, columns } => copy_from(session, copy, name, columns, options, sink)?,
+        // The grammar has no COPY (query) FROM.
+        CopySource::Query(_) => return Err(SqlError::unsupported("COPY FROM with a query")),
     };
     Ok(format!("COPY {count}"))
 }
@@ -70,7 +69,7 @@ pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sin
 fn copy_from(
     session: &mut SessionContext,
     copy: &Copy,
-    name: &ObjectName,
+    name: &RelationName,
     columns: &[Ident],
     options: Options,
     sink: &mut dyn Sink,
@@ -144,13 +143,16 @@ fn copy_from(
 
 fn copy_to(
     session: &mut SessionContext,
-    relation: &CopyRelation,
+    source: &CopySource,
     options: Options,
     sink: &mut dyn Sink,
 ) -> Result<u64> {
-    let count = match relation {
-        CopyRelation::Query(query) => copy_query(session, query, options, sink)?,
-        CopyRelation::Table(name, columns) => copy_table(session, name, columns, options, sink)?,
+    let count = match source {
+        CopySource::Query(statement) => match &**statement {
+            Statement::Query(query) => copy_query(session, query, options, sink)?,
+            _ => return Err(SqlError::unsupported("COPY of what a change returns")),
+        },
+        CopySource::Table { name, columns } => copy_table(session, name, columns, options, sink)?,
     };
     session.end_engine_statement()?;
     Ok(count)
@@ -185,7 +187,7 @@ fn copy_query(
 
 fn copy_table(
     session: &mut SessionContext,
-    name: &ObjectName,
+    name: &RelationName,
     columns: &[Ident],
     options: Options,
     sink: &mut dyn Sink,
@@ -264,8 +266,8 @@ fn positions(table: &Table, columns: &[Ident]) -> Result<Vec<usize>> {
     }
     let mut positions = Vec::with_capacity(columns.len());
     for column in columns {
-        let name = fold(column);
-        let position = table.column(&name).ok_or_else(|| missing_column(table, &name))?;
+        let name = &*column.name;
+        let position = table.column(name).ok_or_else(|| missing_column(table, name))?;
         if positions.contains(&position) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,

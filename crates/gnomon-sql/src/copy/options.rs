@@ -1,9 +1,10 @@
 //! The options of COPY.
 
+use gnomon_parser::ast::{Copy, DefinitionItem, OptionValue};
+
 use crate::{
     Result, SqlError, SqlState,
-    session::parse::{Copy, CopyValue},
-    settings::bool_word,
+    syntax::{option_is_on, option_text},
 };
 
 /// The form of the data.
@@ -67,22 +68,6 @@ fn wrong(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
 }
 
-fn text(name: &str, value: &CopyValue) -> Result<String> {
-    match value {
-        CopyValue::Text(text) => Ok(text.clone()),
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a parameter"))),
-    }
-}
-
-fn boolean(name: &str, value: &CopyValue) -> Result<bool> {
-    match value {
-        CopyValue::Absent => Ok(true),
-        CopyValue::Text(word) => bool_word(word)
-            .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a Boolean value"))),
-        _ => Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("{name} requires a Boolean value"))),
-    }
-}
-
 fn byte(what: &str, value: &str) -> Result<u8> {
     match value.as_bytes() {
         [byte] if byte.is_ascii() => Ok(*byte),
@@ -90,38 +75,40 @@ fn byte(what: &str, value: &str) -> Result<u8> {
     }
 }
 
-fn columns(name: &str, value: &CopyValue) -> Result<Columns> {
-    match value {
-        CopyValue::Star => Ok(Columns::All),
-        CopyValue::Columns(names) => Ok(Columns::These(names.clone())),
+fn columns(option: &DefinitionItem) -> Result<Columns> {
+    match &option.value {
+        Some(OptionValue::Star) => Ok(Columns::All),
+        Some(OptionValue::List(names)) => {
+            Ok(Columns::These(names.iter().map(|name| name.to_string()).collect()))
+        }
         _ => Err(SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
-            format!("argument to option \"{name}\" must be a list of column names"),
+            format!("argument to option \"{}\" must be a list of column names", option.name.name),
         )),
     }
 }
 
-impl Copy {
-    /// True if FREEZE is asked for.
-    pub(crate) fn freezes(&self) -> Result<bool> {
-        let freeze = self.options.iter().find(|(name, _)| name == "freeze");
-        freeze.map_or(Ok(false), |(name, value)| boolean(name, value))
-    }
+/// The option of this name, if it is given.
+fn given<'a>(copy: &'a Copy, name: &str) -> Option<&'a DefinitionItem> {
+    copy.options.iter().find(|option| *option.name.name == *name)
+}
+
+/// True if FREEZE is asked for.
+pub(crate) fn freezes(copy: &Copy) -> Result<bool> {
+    given(copy, "freeze").map_or(Ok(false), option_is_on)
 }
 
 impl Options {
     pub(super) fn of(copy: &Copy) -> Result<Options> {
-        let mut seen: Vec<&str> = Vec::new();
-        for (name, _) in &copy.options {
-            if seen.contains(&name.as_str()) {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options"));
+        for (number, option) in copy.options.iter().enumerate() {
+            if copy.options[..number].iter().any(|before| before.name.name == option.name.name) {
+                let error = SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options");
+                return Err(error.at(option.name.position));
             }
-            seen.push(name);
         }
-        let given = |wanted: &str| copy.options.iter().find(|(name, _)| name == wanted).map(|(_, v)| v);
-        let format = match given("format") {
+        let format = match given(copy, "format") {
             None => DataFormat::Text,
-            Some(value) => match text("format", value)?.to_lowercase().as_str() {
+            Some(option) => match option_text(option)? {
                 "text" => DataFormat::Text,
                 "csv" => DataFormat::Csv,
                 "binary" => DataFormat::Binary,
@@ -147,44 +134,45 @@ impl Options {
             force_null: none,
         };
         let mut escape = None;
-        for (name, value) in &copy.options {
+        for option in &copy.options {
             let csv_only = |what: &str| {
                 if csv { Ok(()) } else { Err(wrong(format!("COPY {what} available only in CSV mode"))) }
             };
-            match name.as_str() {
+            match &*option.name.name {
                 "format" => {}
                 "freeze" => {}
-                "delimiter" => options.delimiter = byte("delimiter", &text(name, value)?)?,
-                "null" => options.null = text(name, value)?,
+                "delimiter" => options.delimiter = byte("delimiter", option_text(option)?)?,
+                "null" => options.null = option_text(option)?.to_owned(),
                 "header" => {
-                    options.header = match value {
-                        CopyValue::Text(word) if word.eq_ignore_ascii_case("match") => Header::Match,
-                        _ if boolean(name, value)? => Header::Present,
-                        _ => Header::None,
+                    let is_match = option_text(option).is_ok_and(|word| word.eq_ignore_ascii_case("match"));
+                    options.header = match is_match {
+                        true => Header::Match,
+                        false if option_is_on(option)? => Header::Present,
+                        false => Header::None,
                     };
                 }
                 "quote" => {
                     csv_only("quote")?;
-                    options.quote = byte("quote", &text(name, value)?)?;
+                    options.quote = byte("quote", option_text(option)?)?;
                 }
                 "escape" => {
                     csv_only("escape")?;
-                    escape = Some(byte("escape", &text(name, value)?)?);
+                    escape = Some(byte("escape", option_text(option)?)?);
                 }
                 "force_quote" => {
                     csv_only("force quote")?;
-                    options.force_quote = columns(name, value)?;
+                    options.force_quote = columns(option)?;
                 }
                 "force_not_null" => {
                     csv_only("force not null")?;
-                    options.force_not_null = columns(name, value)?;
+                    options.force_not_null = columns(option)?;
                 }
                 "force_null" => {
                     csv_only("force null")?;
-                    options.force_null = columns(name, value)?;
+                    options.force_null = columns(option)?;
                 }
                 "encoding" => {
-                    let encoding = text(name, value)?.to_ascii_lowercase().replace(['-', '_'], "");
+                    let encoding = option_text(option)?.to_ascii_lowercase().replace(['-', '_'], "");
                     if !matches!(encoding.as_str(), "utf8" | "unicode") {
                         return Err(wrong(format!("the encoding {encoding} is not supported: use UTF8")));
                     }
@@ -193,7 +181,8 @@ impl Options {
                     return Err(SqlError::new(
                         SqlState::SYNTAX_ERROR,
                         format!("option \"{other}\" not recognized"),
-                    ));
+                    )
+                    .at(option.name.position));
                 }
             }
         }
@@ -203,7 +192,7 @@ impl Options {
     }
 
     fn check(&self, copy: &Copy) -> Result<()> {
-        let given = |wanted: &str| copy.options.iter().any(|(name, _)| name == wanted);
+        let given = |wanted: &str| given(copy, wanted).is_some();
         if self.format == DataFormat::Binary {
             for name in ["delimiter", "null", "header"] {
                 if given(name) {
@@ -245,7 +234,7 @@ impl Options {
                 return Err(wrong("CSV quote character must not appear in the NULL specification"));
             }
         }
-        if copy.to {
+        if copy.is_to {
             for name in ["force_not_null", "force_null"] {
                 if given(name) {
                     return Err(wrong(format!(

@@ -458,7 +458,7 @@ fn split_csv(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::parse::{Command, parse};
+    use gnomon_parser::{ast::Statement, parse};
 
     struct Pieces(Vec<Vec<u8>>);
     impl CopySource for Pieces {
@@ -469,9 +469,8 @@ mod tests {
 
     fn rows(with: &str, data: &[u8], piece: usize) -> Result<Vec<Vec<Option<String>>>> {
         let sql = format!("COPY t FROM STDIN WITH ({with})");
-        let statements = parse(&sql, &mut |_| Ok(())).unwrap();
-        let parsed = statements[0].parsed(&sql).unwrap();
-        let Command::Copy(copy) = &parsed.command else { panic!("not COPY") };
+        let statements = parse(&sql).unwrap();
+        let Statement::Copy(copy) = &statements[0].statement else { panic!("not COPY") };
         let options = Options::of(copy)?;
         let pieces = data.chunks(piece).map(<[u8]>::to_vec).collect();
         let columns = ["a".to_owned(), "b".to_owned()];

@@ -1,177 +1,277 @@
-//! ALTER TABLE.
+//! ALTER TABLE, and ALTER of other relations.
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use gnomon_engine::TreeLock;
-use sqlparser::ast::{
-    self, AlterColumnOperation, AlterTable, AlterTableOperation, DropBehavior, RenameTableNameKind,
-    visit_expressions, visit_expressions_mut,
+use gnomon_parser::{
+    ast::{
+        self, AlterAction, AlterColumn, AlterTable, ColumnDefinition, Constraint, Expr, Ident, ObjectKind,
+        Rename, RenamedPart,
+    },
+    visit::{Visitor, VisitorMut},
 };
 
 use super::{
-    Ddl, choose_name, clauses,
+    Ddl,
+    alter_column::alter_column,
+    clauses,
     column::{
-        ColumnSpec, ConstraintSpec, add_column, add_constraint, bind_default, column_spec, constraint_spec,
-        has_constraint, parser_option,
+        ColumnSpec, ConstraintSpec, add_column, add_constraint, column_spec, constraint_spec, has_constraint,
     },
     column_of,
     drop::{
         drop_dependent_views, drop_views_that_fail, owned_sequences, refuse_renaming, remove_index,
-        rename_relation, rename_table,
+        rename_relation,
     },
     index::build_index,
-    partition::{refuse_key_column, refuse_partition, with_partitions},
-    refuse_null, refuse_taken,
-    sequence::SequenceSpec,
-    skip_missing,
+    kind_name,
+    partition::{refuse_key_column, refuse_only, refuse_partition, with_partitions},
+    refuse_taken, skip_missing,
     storage::TableParameters,
-    view::views_using,
     violated,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Constraint, Identity, Index, Oid, Table},
+    catalog::model::{self, Index, Oid, Table},
+    context::with_article,
     dml::{bind_check, default_of, missing_column},
     query::{Binder, Scope},
-    session::parse::{expression_text, fold, parse_expression},
     sink::{Tag, tag},
-    types::{Datum, column_type},
+    syntax::{expression_text, parse_expression},
+    types::Datum,
 };
 
-fn cascades(behaviour: Option<DropBehavior>) -> bool {
-    behaviour == Some(DropBehavior::Cascade)
+/// The name of a column in an expression, without the relation that may stand in front.
+fn column_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Column(column) if !column.has_star => column.fields.last(),
+        _ => None,
+    }
 }
 
 /// True if a stored expression names a column.
 fn names_column(text: &str, column: &str) -> Result<bool> {
-    let expr = parse_expression(text)?;
-    Ok(visit_expressions(&expr, |expr| {
-        let ident = match expr {
-            ast::Expr::Identifier(ident) => Some(ident),
-            ast::Expr::CompoundIdentifier(parts) => parts.last(),
-            _ => None,
-        };
-        match ident {
-            Some(ident) if fold(ident) == column => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+    struct Find<'n>(&'n str);
+    impl Visitor for Find<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match column_name(expr).is_some_and(|name| *name.name == *self.0) {
+                true => ControlFlow::Break(()),
+                false => self.walk_expr(expr),
+            }
         }
-    })
-    .is_break())
+    }
+    Ok(Find(column).visit_expr(&parse_expression(text)?).is_break())
 }
 
 /// A stored expression with a column renamed.
 fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
-    let mut expr = parse_expression(text)?;
-    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |expr| {
-        let ident = match expr {
-            ast::Expr::Identifier(ident) => Some(ident),
-            ast::Expr::CompoundIdentifier(parts) => parts.last_mut(),
-            _ => None,
-        };
-        if let Some(ident) = ident
-            && fold(ident) == from
-        {
-            *ident = ast::Ident::with_quote('"', to);
+    struct Replace<'n>(&'n str, &'n str);
+    impl VisitorMut for Replace<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Column(column) = expr
+                && !column.has_star
+                && let Some(name) = column.fields.last_mut().filter(|name| *name.name == *self.0)
+            {
+                name.name = self.1.into();
+            }
+            self.walk_expr(expr)
         }
-        ControlFlow::Continue(())
-    });
+    }
+    let mut expr = parse_expression(text)?;
+    let _: ControlFlow<()> = Replace(from, to).visit_expr(&mut expr);
     expression_text(&expr)
 }
 
-pub(super) fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
-    clauses::alter_table(alter)?;
-    ddl.begin("ALTER TABLE")?;
+/// ALTER of a relation, other than to rename it.
+pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
+    let AlterTable { kind, name: _, is_only: _, if_exists: _, actions } = alter;
+    let what = format!("ALTER {}", kind_name(*kind).to_uppercase());
+    if *kind == ObjectKind::MaterializedView {
+        return Err(SqlError::unsupported(what));
+    }
+    let are_owners = actions.iter().all(|action| matches!(action, AlterAction::OwnerTo(_)));
+    match actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_))) {
+        Some(action) if *kind != ObjectKind::Table => {
+            return Err(SqlError::unsupported(format!("{what} ... {}", words(action))));
+        }
+        _ => {}
+    }
+    ddl.begin(&what)?;
+    match are_owners {
+        true => alter_owners(ddl, alter)?,
+        false => alter_table(ddl, alter)?,
+    }
+    tag(what)
+}
+
+/// OWNER TO, of a relation of any kind.
+fn alter_owners(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
+    let name = ddl.session.name(&alter.name)?;
+    let kind = kind_name(alter.kind);
+    match ddl.session.view().find(&name) {
+        None => skip_missing(&name, "relation", alter.if_exists, ddl.notices),
+        // As in PostgreSQL, ALTER TABLE is of other relations too.
+        Some(relation) if relation.kind() != kind && alter.kind != ObjectKind::Table => Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("\"{}\" is not {}", name.name, with_article(kind)),
+        )),
+        Some(_) => {
+            for action in &alter.actions {
+                if let AlterAction::OwnerTo(owner) = action {
+                    clauses::owner(owner, ddl.session.settings.user(), ddl.notices);
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     let name = ddl.session.name(&alter.name)?;
     let view = ddl.session.view();
-    if let [AlterTableOperation::RenameTable { table_name }] = &alter.operations[..] {
-        let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
-        let to = ddl.session.name(to)?.name;
-        return rename_relation(ddl, "table", &alter.name, alter.if_exists, &to);
-    }
     if view.find(&name).is_none() {
-        skip_missing(&name, "relation", alter.if_exists, ddl.notices)?;
-        return tag("ALTER TABLE");
+        return skip_missing(&name, "relation", alter.if_exists, ddl.notices);
     }
     let table = view.table(&name)?;
     refuse_partition(&table, "ALTER TABLE")?;
+    if alter.is_only {
+        refuse_only(&table, "ALTER TABLE")?;
+    }
     ddl.lock_table(&table, TreeLock::Exclusive)?;
-    for operation in &alter.operations {
-        // Each operation works on what the ones before it made of the table.
+    for action in &alter.actions {
+        // Each action works on what the ones before it made of the table.
         let table = match ddl.session.catalog().table_by_oid(table.oid) {
             Some(table) => table.clone(),
             None => return Err(name.missing("relation")),
         };
-        alter_by(ddl, &table, operation)?;
+        alter_by(ddl, &table, action)?;
     }
-    tag("ALTER TABLE")
+    Ok(())
+}
+
+/// RENAME of a relation, or of a part of it.
+pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
+    let Rename { kind, name, is_only, if_exists, part, to } = rename;
+    let what = format!("ALTER {}", kind_name(*kind).to_uppercase());
+    match (kind, part) {
+        (ObjectKind::MaterializedView, _) => return Err(SqlError::unsupported(what)),
+        (ObjectKind::Table, _) | (_, None) => {}
+        (_, Some(_)) => return Err(SqlError::unsupported(format!("{what} ... RENAME COLUMN"))),
+    }
+    ddl.begin(&what)?;
+    let name = ddl.session.name(name)?;
+    let Some(part) = part else {
+        rename_relation(ddl, kind_name(*kind), &name, *if_exists, &to.name)?;
+        return tag(what);
+    };
+    let view = ddl.session.view();
+    if view.find(&name).is_none() {
+        skip_missing(&name, "relation", *if_exists, ddl.notices)?;
+        return tag(what);
+    }
+    let table = view.table(&name)?;
+    refuse_partition(&table, "ALTER TABLE")?;
+    if *is_only {
+        refuse_only(&table, "ALTER TABLE")?;
+    }
+    ddl.lock_table(&table, TreeLock::Exclusive)?;
+    match part {
+        RenamedPart::Column(from) => rename_column(ddl, &table, from, &to.name)?,
+        RenamedPart::Constraint(from) => rename_constraint(ddl, &table, &from.name, &to.name)?,
+    }
+    tag(what)
 }
 
 fn put(ddl: &mut Ddl<'_>, table: Table) -> Result<()> {
     ddl.change(|catalog| catalog.put_table(table)).map(drop)
 }
 
-fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
-    match operation {
-        AlterTableOperation::AddConstraint { constraint, not_valid } => {
-            if *not_valid {
-                return Err(SqlError::unsupported("a constraint that is NOT VALID"));
+/// The words of an action, as errors say them.
+fn words(action: &AlterAction) -> &'static str {
+    match action {
+        AlterAction::AddColumn { .. } => "ADD COLUMN",
+        AlterAction::DropColumn { .. } => "DROP COLUMN",
+        AlterAction::AlterColumn { action: AlterColumn::DropIdentity { .. }, .. } => {
+            "ALTER COLUMN ... DROP IDENTITY"
+        }
+        AlterAction::AlterColumn { action: AlterColumn::SetIdentity { .. }, .. } => {
+            "ALTER COLUMN ... SET of an identity"
+        }
+        AlterAction::AlterColumn { action: AlterColumn::Other { words, .. }, .. } => words,
+        AlterAction::AlterColumn { .. } => "ALTER COLUMN",
+        AlterAction::AddConstraint(_) => "ADD CONSTRAINT",
+        AlterAction::AlterConstraint { .. } => "ALTER CONSTRAINT",
+        AlterAction::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+        AlterAction::DropConstraint { .. } => "DROP CONSTRAINT",
+        AlterAction::SetOptions(_) => "SET (...)",
+        AlterAction::ResetOptions(_) => "RESET (...)",
+        AlterAction::OwnerTo(_) => "OWNER TO",
+        AlterAction::SetSchema(_) => "SET SCHEMA",
+        AlterAction::AttachPartition(..) => "ATTACH PARTITION",
+        AlterAction::DetachPartition { .. } => "DETACH PARTITION",
+        AlterAction::Inherit { is_removed: false, .. } => "INHERIT",
+        AlterAction::Inherit { .. } => "NO INHERIT",
+        AlterAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
+        AlterAction::Other { words, .. } => words,
+        _ => "this action",
+    }
+}
+
+/// The error of an action that is not carried out.
+fn unsupported_action(action: &AlterAction) -> SqlError {
+    let error = SqlError::unsupported(format!("ALTER TABLE ... {}", words(action)));
+    match action {
+        AlterAction::Other { position, .. }
+        | AlterAction::AlterColumn { action: AlterColumn::Other { position, .. }, .. } => error.at(*position),
+        AlterAction::AlterColumn { name, .. }
+        | AlterAction::AlterConstraint { name, .. }
+        | AlterAction::SetSchema(name) => error.at(name.position),
+        _ => error,
+    }
+}
+
+fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Result<()> {
+    let missing_constraint = |name: &Ident| {
+        let message = format!("constraint \"{}\" of relation \"{}\" does not exist", name.name, table.name);
+        SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+    };
+    match action {
+        AlterAction::AddConstraint(constraint) => {
+            if constraint.attributes.is_not_valid {
+                return Err(not_valid(constraint));
             }
             alter_add_constraint(ddl, table, &constraint_spec(constraint)?)
         }
-        AlterTableOperation::AddColumn { if_not_exists, column_def, column_position, .. } => {
-            if column_position.is_some() {
-                return Err(SqlError::unsupported("a position of a new column"));
-            }
-            let spec = column_spec(&table.name, column_def)?;
-            if *if_not_exists && table.column(&spec.column.name).is_some() {
+        AlterAction::AddColumn { if_not_exists, column } => add(ddl, table, column, *if_not_exists),
+        AlterAction::DropColumn { name, if_exists, is_cascade } => match table.column(&name.name) {
+            Some(position) => alter_drop_column(ddl, table, position, *is_cascade).map(drop),
+            None if *if_exists => {
                 ddl.notices.push(Notice::note(
-                    SqlState::DUPLICATE_COLUMN,
+                    SqlState::SUCCESSFUL_COMPLETION,
                     format!(
-                        "column \"{}\" of relation \"{}\" already exists, skipping",
-                        spec.column.name, table.name
+                        "column \"{}\" of relation \"{}\" does not exist, skipping",
+                        name.name, table.name
                     ),
                 ));
-                return Ok(());
+                Ok(())
             }
-            alter_add_column(ddl, table, &spec)
+            None => Err(missing_column(table, &name.name)),
+        },
+        AlterAction::DropConstraint { name, if_exists, is_cascade } => {
+            alter_drop_constraint(ddl, table, &name.name, (*if_exists, *is_cascade))
         }
-        AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
-            let mut current = table.clone();
-            for column in column_names {
-                let name = fold(column);
-                match current.column(&name) {
-                    Some(position) => {
-                        current = alter_drop_column(ddl, &current, position, cascades(*drop_behavior))?;
-                    }
-                    None if *if_exists => ddl.notices.push(Notice::note(
-                        SqlState::UNDEFINED_COLUMN,
-                        format!("column \"{name}\" of relation \"{}\" does not exist, skipping", table.name),
-                    )),
-                    None => return Err(missing_column(&current, &name)),
-                }
-            }
-            Ok(())
+        AlterAction::AlterColumn {
+            action:
+                AlterColumn::DropIdentity { .. } | AlterColumn::SetIdentity { .. } | AlterColumn::Other { .. },
+            ..
+        } => Err(unsupported_action(action)),
+        AlterAction::AlterColumn { name, action } => {
+            let position = column_of(table, name)?;
+            alter_column(ddl, table, position, action)
         }
-        AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
-            let cascade = matches!(drop_behavior, Some(ast::DropBehavior::Cascade));
-            alter_drop_constraint(ddl, table, &fold(name), (*if_exists, cascade))
-        }
-        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-            alter_rename_column(ddl, table, old_column_name, &fold(new_column_name))
-        }
-        AlterTableOperation::RenameConstraint { old_name, new_name } => {
-            alter_rename_constraint(ddl, table, &fold(old_name), &fold(new_name))
-        }
-        AlterTableOperation::AlterColumn { column_name, op } => {
-            let position = column_of(table, column_name)?;
-            alter_column(ddl, table, position, op)
-        }
-        AlterTableOperation::RenameTable { table_name } => {
-            let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
-            let to = ddl.session.name(to)?.name;
-            rename_table(ddl, table, &to)
-        }
-        AlterTableOperation::SetOptionsParens { options } => {
+        AlterAction::SetOptions(options) => {
             let given = TableParameters::read(options, ddl.notices)?;
             let page_size = given.page_size.or(table.page_size);
             let is_replicated = given.replicated.unwrap_or(table.is_replicated);
@@ -184,27 +284,47 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, operation: &AlterTableOperati
             let changed = Table { page_size, is_replicated, ..(**table).clone() };
             ddl.rewrite(table, changed, None).map(drop)
         }
-        AlterTableOperation::OwnerTo { new_owner } => {
-            clauses::owner(new_owner, ddl.session.settings.user(), ddl.notices);
+        AlterAction::OwnerTo(owner) => {
+            clauses::owner(owner, ddl.session.settings.user(), ddl.notices);
             Ok(())
         }
-        AlterTableOperation::ReplicaIdentity { .. } => {
+        AlterAction::ReplicaIdentity(_) => {
             ddl.notices.push(Notice::no_effect("REPLICA IDENTITY", "there is no logical replication"));
             Ok(())
         }
         // Every constraint is.
-        AlterTableOperation::ValidateConstraint { name } => {
-            let name = fold(name);
-            match has_constraint(table, &name) {
-                true => Ok(()),
-                false => Err(SqlError::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name),
-                )),
-            }
-        }
-        other => Err(SqlError::unsupported(format!("ALTER TABLE {other}"))),
+        AlterAction::ValidateConstraint(name) => match has_constraint(table, &name.name) {
+            true => Ok(()),
+            false => Err(missing_constraint(name)),
+        },
+        other => Err(unsupported_action(other)),
     }
+}
+
+fn not_valid(constraint: &Constraint) -> SqlError {
+    let position = constraint.attributes.position.unwrap_or(constraint.position);
+    SqlError::unsupported("a constraint that is NOT VALID").at(position)
+}
+
+/// ADD COLUMN.
+fn add(ddl: &mut Ddl<'_>, table: &Arc<Table>, column: &ColumnDefinition, if_not_exists: bool) -> Result<()> {
+    let spec = column_spec(&table.name, column)?;
+    for constraint in &column.constraints {
+        if let ast::ConstraintKind::Identity { options, .. } = &constraint.kind {
+            clauses::sequence_cache(options, ddl.notices);
+        }
+    }
+    if if_not_exists && table.column(&spec.column.name).is_some() {
+        ddl.notices.push(Notice::note(
+            SqlState::DUPLICATE_COLUMN,
+            format!(
+                "column \"{}\" of relation \"{}\" already exists, skipping",
+                spec.column.name, table.name
+            ),
+        ));
+        return Ok(());
+    }
+    alter_add_column(ddl, table, &spec)
 }
 
 fn alter_add_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, spec: &ConstraintSpec) -> Result<()> {
@@ -325,21 +445,22 @@ fn alter_drop_constraint(
 ) -> Result<()> {
     let mut changed = (**table).clone();
     match table.constraint(name) {
-        Some(Constraint::Check(_)) => {
+        Some(model::Constraint::Check(_)) => {
             changed.checks.retain(|check| check.name != name);
             put(ddl, changed)
         }
-        Some(Constraint::PrimaryKey(_)) => {
+        Some(model::Constraint::PrimaryKey(_)) => {
             changed.primary_key = None;
             ddl.rewrite(table, changed, None)?;
             let what = format!("constraint {name} on table {}", table.name);
             drop_views_that_fail(ddl, table.oid, &what, cascade)
         }
-        Some(Constraint::Unique(index)) => remove_index(ddl, table, index.oid).map(drop),
-        Some(Constraint::NotNull(_)) | None => {
+        Some(model::Constraint::Unique(index)) => remove_index(ddl, table, index.oid).map(drop),
+        Some(model::Constraint::NotNull(_)) | None => {
             let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
             if if_exists {
-                ddl.notices.push(Notice::note(SqlState::UNDEFINED_OBJECT, format!("{message}, skipping")));
+                let message = format!("{message}, skipping");
+                ddl.notices.push(Notice::note(SqlState::SUCCESSFUL_COMPLETION, message));
                 return Ok(());
             }
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
@@ -347,9 +468,9 @@ fn alter_drop_constraint(
     }
 }
 
-fn alter_rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &ast::Ident, to: &str) -> Result<()> {
+fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) -> Result<()> {
     let position = column_of(table, from)?;
-    let from = fold(from);
+    let from = &*from.name;
     if table.column(to).is_some() {
         return Err(SqlError::new(
             SqlState::DUPLICATE_COLUMN,
@@ -362,12 +483,12 @@ fn alter_rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &ast::Ident,
     let mut changed = (**table).clone();
     changed.columns[position].name = to.to_owned();
     for check in &mut changed.checks {
-        check.expression = rename_in(&check.expression, &from, to)?;
+        check.expression = rename_in(&check.expression, from, to)?;
     }
     put(ddl, changed)
 }
 
-fn alter_rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
     if has_constraint(table, to) {
         return Err(SqlError::new(
             SqlState::DUPLICATE_OBJECT,
@@ -376,19 +497,19 @@ fn alter_rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to
     }
     let mut changed = (**table).clone();
     match table.constraint(from) {
-        Some(Constraint::Check(_)) => {
+        Some(model::Constraint::Check(_)) => {
             changed
                 .checks
                 .iter_mut()
                 .filter(|check| check.name == from)
                 .for_each(|check| to.clone_into(&mut check.name));
         }
-        Some(Constraint::PrimaryKey(_) | Constraint::Unique(_)) => {
+        Some(model::Constraint::PrimaryKey(_) | model::Constraint::Unique(_)) => {
             refuse_taken(&ddl.session.view(), &table.schema, to)?;
             let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
             indexes.filter(|index| index.name == from).for_each(|index| to.clone_into(&mut index.name));
         }
-        Some(Constraint::NotNull(_)) | None => {
+        Some(model::Constraint::NotNull(_)) | None => {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_OBJECT,
                 format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
@@ -396,154 +517,4 @@ fn alter_rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to
         }
     }
     put(ddl, changed)
-}
-
-fn alter_column(
-    ddl: &mut Ddl<'_>,
-    table: &Arc<Table>,
-    position: usize,
-    operation: &AlterColumnOperation,
-) -> Result<()> {
-    let mut changed = (**table).clone();
-    let column = table.columns[position].clone();
-    let is_identity = |what: &str| {
-        SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            format!("column \"{}\" of relation \"{}\" is {what} identity column", column.name, table.name),
-        )
-    };
-    match operation {
-        AlterColumnOperation::SetNotNull => {
-            changed.columns[position].not_null = true;
-            let shape = changed.clone();
-            ddl.check_rows(table, |_, row| refuse_null(&shape, row))?;
-        }
-        AlterColumnOperation::DropNotNull => {
-            if table.primary_key.as_ref().is_some_and(|primary| primary.columns.contains(&position)) {
-                return Err(SqlError::new(
-                    SqlState::INVALID_TABLE_DEFINITION,
-                    format!("column \"{}\" is in a primary key", column.name),
-                ));
-            }
-            if column.identity.is_some() {
-                return Err(is_identity("an"));
-            }
-            changed.columns[position].not_null = false;
-        }
-        AlterColumnOperation::SetDefault { value } => {
-            if column.identity.is_some() {
-                return Err(is_identity("an"));
-            }
-            changed.columns[position].default = bind_default(ddl, &column, value)?;
-        }
-        AlterColumnOperation::DropDefault => {
-            if column.identity.is_some() {
-                return Err(is_identity("an"));
-            }
-            changed.columns[position].default = None;
-        }
-        AlterColumnOperation::SetDataType { data_type, using, .. } => {
-            refuse_key_column(table, position, "alter")?;
-            return alter_type(ddl, table, position, data_type, using.as_ref());
-        }
-        AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
-            if column.identity.is_some() || column.default.is_some() {
-                return Err(SqlError::new(
-                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!(
-                        "column \"{}\" of relation \"{}\" already has a default value or identity",
-                        column.name, table.name
-                    ),
-                ));
-            }
-            if !column.not_null {
-                return Err(SqlError::new(
-                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!(
-                        "column \"{}\" of relation \"{}\" must be declared NOT NULL before identity can be added",
-                        column.name, table.name
-                    ),
-                ));
-            }
-            let mut spec = SequenceSpec::new(column.ty);
-            for option in sequence_options.iter().flatten() {
-                spec.apply(&parser_option(option)?)?;
-            }
-            let view = ddl.session.view();
-            let name = choose_name(&table.name, &column.name, "seq", |name| {
-                view.catalog.has_relation(&table.schema, name)
-            });
-            let oid = ddl.session.shared.new_oid()?;
-            let sequence = spec.build(oid, &table.schema, &name, Some((table.oid, position)))?;
-            let always = matches!(generated_as, Some(ast::GeneratedAs::Always));
-            changed.columns[position].identity = Some(Identity { always, sequence: oid });
-            ddl.change(|catalog| catalog.put_sequence(sequence))?;
-        }
-    }
-    put(ddl, changed)
-}
-
-fn alter_type(
-    ddl: &mut Ddl<'_>,
-    table: &Arc<Table>,
-    position: usize,
-    data_type: &ast::DataType,
-    using: Option<&ast::Expr>,
-) -> Result<()> {
-    let column = table.columns[position].clone();
-    refuse_retyping(ddl, table, &column.name)?;
-    let ty = column_type(data_type)?;
-    let name = ast::Expr::Identifier(ast::Ident::with_quote('"', column.name.as_str()));
-    let source = using.unwrap_or(&name);
-    let scope = Scope::of_table(table, None);
-    let bound = ddl.session.with_types(|types, view| {
-        Binder::new(view, types, &[]).assign(source, &scope, &column.name, ty).map_err(|error| {
-            if error.state() != SqlState::DATATYPE_MISMATCH {
-                return error;
-            }
-            SqlError::new(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "column \"{}\" cannot be cast automatically to type {}",
-                    column.name,
-                    crate::types::format_type(ty.ty, None)
-                ),
-            )
-            .hint(format!("You might need to specify \"USING {}::{data_type}\".", column.name))
-        })
-    })?;
-    let mut changed = (**table).clone();
-    changed.columns[position].ty = ty;
-    if let Some(default) = &column.default {
-        // It must fit the new type as well.
-        changed.columns[position].default =
-            bind_default(ddl, &changed.columns[position], &parse_expression(default)?)?;
-    }
-    let shape = Arc::new(changed.clone());
-    for check in &changed.checks {
-        ddl.session
-            .with_types(|types, view| bind_check(&mut Binder::new(view, types, &[]), &shape, check))?;
-    }
-    let mut convert = |ctx: &mut crate::query::ExecContext<'_>, row: &mut crate::types::Row| {
-        let value = bound.eval(row, ctx)?;
-        if let Some(place) = row.get_mut(position) {
-            *place = value;
-        }
-        Ok(())
-    };
-    ddl.rewrite(table, changed, Some(&mut convert)).map(drop)
-}
-
-/// Views keep the types of their columns.
-fn refuse_retyping(ddl: &Ddl<'_>, table: &Arc<Table>, column: &str) -> Result<()> {
-    for relation in with_partitions(ddl, table) {
-        if let Some(view) = views_using(ddl, relation.oid, Some(column))?.first() {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot alter type of a column used by a view or rule",
-            )
-            .detail(format!("view {} depends on column \"{column}\"", view.name)));
-        }
-    }
-    Ok(())
 }

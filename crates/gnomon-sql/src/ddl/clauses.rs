@@ -1,15 +1,15 @@
-//! Clauses of DDL that are not carried out: those that PostgreSQL has and that are harmless to leave out answer with a
-//! NOTICE, all others are refused.
+//! Clauses of DDL that are not carried out: those that are harmless to leave out answer with a NOTICE, all others are
+//! refused.
 //!
-//! The parser crate reads the SQL of many systems. What is taken of its trees is listed here field by field, so that a
-//! clause that nothing looks at is refused rather than dropped.
+//! The trees of statements are taken apart here field by field, so that the compiler asks about a clause that is added to
+//! them.
 
-use sqlparser::ast::{
-    self, AlterTable, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, CreateView, Owner,
-    SchemaName, SequenceOptions, SqlOption, Statement, helpers::stmt_create_table::CreateTableBuilder,
+use gnomon_parser::ast::{
+    ConstraintKind, CreateIndex, CreateSchema, CreateTable, CreateTableAs, CreateView, Ident, IndexElement,
+    OnCommit, Persistence, QualifiedName, SequenceOption, SequenceOptionKind, TableElement,
 };
 
-use crate::{Notice, Result, SqlError, SqlState, session::parse::fold};
+use crate::{Notice, Result, SqlError, SqlState, types::Type};
 
 /// The only tablespace.
 const TABLESPACE: &str = "pg_default";
@@ -45,206 +45,271 @@ const OPERATOR_CLASSES: [&str; 27] = [
     "varchar_pattern_ops",
 ];
 
+/// The only table access method.
+const TABLE_METHOD: &str = "heap";
+/// The only index access method.
+const INDEX_METHOD: &str = "btree";
+/// PostgreSQL's other index access methods.
+const OTHER_INDEX_METHODS: [&str; 5] = ["hash", "gist", "gin", "spgist", "brin"];
+
+/// The collations that order as all text does.
+const COLLATIONS: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
+
 fn refuse(present: bool, what: &str) -> Result<()> {
     if present { Err(SqlError::unsupported(what)) } else { Ok(()) }
 }
 
-/// Refuses what is left of a clause that is not PostgreSQL's.
-fn refuse_foreign(present: bool, statement: &str) -> Result<()> {
-    refuse(present, &format!("a clause of {statement} that PostgreSQL does not have"))
+fn undefined(message: String) -> SqlError {
+    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
 }
 
 pub(super) fn create_table(create: &CreateTable, notices: &mut Vec<Notice>) -> Result<()> {
-    refuse(create.temporary, "a temporary table")?;
-    refuse(create.like.is_some(), "CREATE TABLE LIKE")?;
-    refuse(create.inherits.is_some(), "table inheritance")?;
-    refuse(create.or_replace, "CREATE OR REPLACE TABLE")?;
-    refuse(create.on_commit.is_some(), "ON COMMIT of a table that is not temporary")?;
-    match &create.table_options {
-        CreateTableOptions::None | CreateTableOptions::With(_) => {}
-        CreateTableOptions::Plain(options) => options.iter().try_for_each(check_tablespace)?,
-        CreateTableOptions::TableProperties(_) | CreateTableOptions::Options(_) => {
-            return Err(SqlError::unsupported("OPTIONS of a table"));
+    let CreateTable {
+        name: _,
+        persistence,
+        if_not_exists: _,
+        elements,
+        inherits,
+        of_type,
+        partition_of: _,
+        partition_by: _,
+        access_method,
+        options: _,
+        on_commit,
+        tablespace,
+    } = create;
+    let likes = |element: &TableElement| matches!(element, TableElement::Like(_));
+    refuse(elements.iter().any(likes), "CREATE TABLE LIKE")?;
+    refuse(!inherits.is_empty(), "table inheritance")?;
+    refuse(of_type.is_some(), "a typed table")?;
+    storage(*persistence, access_method.as_ref(), *on_commit, tablespace.as_ref(), notices)?;
+    let columns = elements.iter().filter_map(|element| match element {
+        TableElement::Column(column) => Some(column),
+        _ => None,
+    });
+    for constraint in columns.flat_map(|column| &column.constraints) {
+        if let ConstraintKind::Identity { options, .. } = &constraint.kind {
+            sequence_cache(options, notices);
         }
-    }
-    let known = CreateTable {
-        unlogged: create.unlogged,
-        global: create.global,
-        if_not_exists: create.if_not_exists,
-        columns: create.columns.clone(),
-        constraints: create.constraints.clone(),
-        table_options: create.table_options.clone(),
-        query: create.query.clone(),
-        with_data: create.with_data,
-        partition_by: create.partition_by.clone(),
-        partition_of: create.partition_of.clone(),
-        for_values: create.for_values.clone(),
-        hive_distribution: ast::HiveDistributionStyle::NONE,
-        ..CreateTableBuilder::new(create.name.clone()).build()
-    };
-    let same_formats =
-        create.hive_formats.as_ref().is_none_or(|formats| *formats == ast::HiveFormat::default());
-    refuse_foreign(
-        known != CreateTable { hive_formats: None, ..create.clone() } || !same_formats,
-        "CREATE TABLE",
-    )?;
-    if create.unlogged {
-        notices.push(Notice::no_effect("UNLOGGED", "every table is durable"));
-    }
-    let caches =
-        create.columns.iter().flat_map(|column| &column.options).any(|option| match &option.option {
-            ColumnOption::Generated { sequence_options, .. } => sequence_options
-                .iter()
-                .flatten()
-                .any(|option| matches!(option, SequenceOptions::Cache(count) if count.to_string() != "1")),
-            _ => false,
-        });
-    if caches {
-        sequence_cache(notices);
     }
     Ok(())
 }
 
-fn check_tablespace(option: &SqlOption) -> Result<()> {
-    match option {
-        SqlOption::TableSpace(space) if space.storage.is_none() && space.name == TABLESPACE => Ok(()),
-        SqlOption::TableSpace(space) => Err(SqlError::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("tablespace \"{}\" does not exist", space.name),
-        )),
-        SqlOption::KeyValue { key, .. } => {
-            Err(SqlError::unsupported(format!("{} of a table", key.value.to_uppercase())))
+pub(super) fn create_table_as(create: &CreateTableAs, notices: &mut Vec<Notice>) -> Result<()> {
+    let CreateTableAs {
+        name: _,
+        persistence,
+        if_not_exists: _,
+        columns: _,
+        access_method,
+        options: _,
+        on_commit,
+        tablespace,
+        source: _,
+        with_data: _,
+    } = create;
+    storage(*persistence, access_method.as_ref(), *on_commit, tablespace.as_ref(), notices)
+}
+
+/// Checks where a new table is, and how long it lives.
+fn storage(
+    persistence: Persistence,
+    access_method: Option<&Ident>,
+    on_commit: Option<OnCommit>,
+    tablespace: Option<&Ident>,
+    notices: &mut Vec<Notice>,
+) -> Result<()> {
+    refuse(persistence == Persistence::Temporary, "a temporary table")?;
+    if on_commit.is_some() {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    check_tablespace(tablespace)?;
+    if let Some(method) = access_method.filter(|method| *method.name != *TABLE_METHOD) {
+        return Err(undefined(format!("access method \"{}\" does not exist", method.name)));
+    }
+    if persistence == Persistence::Unlogged {
+        notices.push(Notice::no_effect("UNLOGGED", "every table is durable"));
+    }
+    Ok(())
+}
+
+pub(super) fn check_tablespace(tablespace: Option<&Ident>) -> Result<()> {
+    match tablespace {
+        Some(space) if *space.name != *TABLESPACE => {
+            Err(undefined(format!("tablespace \"{}\" does not exist", space.name)))
         }
-        _ => refuse_foreign(true, "CREATE TABLE"),
+        _ => Ok(()),
     }
 }
 
-/// Tells that CACHE has no effect.
-pub(super) fn sequence_cache(notices: &mut Vec<Notice>) {
-    notices.push(Notice::no_effect(
-        "CACHE",
-        "values of a sequence are reserved many at a time for all sessions",
-    ));
+/// Checks COLLATE of a column, whose type is given if it is known.
+pub(super) fn check_collation(collation: Option<&QualifiedName>, ty: Option<Type>) -> Result<()> {
+    let Some(collation) = collation else { return Ok(()) };
+    let name = match &collation.0[..] {
+        [name] => Some(&*name.name),
+        [schema, name] if *schema.name == *"pg_catalog" => Some(&*name.name),
+        _ => None,
+    };
+    if !name.is_some_and(|name| COLLATIONS.contains(&name)) {
+        let name = collation.0.iter().map(|part| &*part.name).collect::<Vec<_>>().join(".");
+        let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
+        return Err(undefined(message).at(collation.position()));
+    }
+    match ty {
+        Some(ty) if ty.info().collation == 0 => {
+            let ty = crate::types::format_type(ty, None);
+            let message = format!("collations are not supported by type {ty}");
+            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(collation.position()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Tells that CACHE has no effect, if it is among the options of a sequence.
+pub(super) fn sequence_cache(options: &[SequenceOption], notices: &mut Vec<Notice>) {
+    let caches =
+        |option: &SequenceOption| matches!(&option.kind, SequenceOptionKind::Cache(count) if **count != *"1");
+    if options.iter().any(caches) {
+        notices.push(Notice::no_effect(
+            "CACHE",
+            "values of a sequence are reserved many at a time for all sessions",
+        ));
+    }
 }
 
 pub(super) fn create_index(create: &CreateIndex, notices: &mut Vec<Notice>) -> Result<()> {
-    let ast::CreateIndex {
-        name: _,
-        table_name: _,
-        using: _,
-        columns,
-        unique: _,
-        concurrently,
-        r#async,
+    let CreateIndex {
+        is_unique: _,
+        is_concurrent,
         if_not_exists: _,
-        include: _,
-        nulls_distinct: _,
-        with: _,
-        predicate: _,
-        index_options,
-        alter_options,
+        name: _,
+        table: _,
+        is_only: _,
+        access_method,
+        elements: _,
+        include,
+        is_nulls_not_distinct,
+        options: _,
+        tablespace,
+        filter,
     } = create;
-    refuse_foreign(*r#async || !index_options.is_empty() || !alter_options.is_empty(), "CREATE INDEX")?;
-    for class in columns.iter().filter_map(|column| column.operator_class.as_ref()) {
-        let name = class.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
-        if !OPERATOR_CLASSES.contains(&name.as_str()) {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("operator class \"{name}\" does not exist for access method \"btree\""),
-            ));
+    refuse(filter.is_some(), "a partial index")?;
+    refuse(!include.is_empty(), "INCLUDE in an index")?;
+    refuse(*is_nulls_not_distinct, "NULLS NOT DISTINCT")?;
+    match access_method.as_ref().map(|method| &*method.name) {
+        None | Some(INDEX_METHOD) => {}
+        Some(other) if OTHER_INDEX_METHODS.contains(&other) => {
+            return Err(SqlError::unsupported(format!("the index method {other}")));
         }
+        Some(other) => return Err(undefined(format!("access method \"{other}\" does not exist"))),
     }
-    if *concurrently {
+    check_tablespace(tablespace.as_ref())?;
+    if *is_concurrent {
         notices.push(Notice::no_effect("CONCURRENTLY", "writers of the table wait until the index is there"));
     }
     Ok(())
 }
 
-pub(super) fn create_view(create: &CreateView) -> Result<()> {
-    let ast::CreateView {
-        or_alter,
-        or_replace: _,
-        materialized,
-        secure,
-        name: _,
-        name_before_not_exists: _,
-        columns,
-        query: _,
-        options: _,
-        cluster_by,
-        comment,
-        with_no_schema_binding,
-        if_not_exists,
-        temporary,
-        copy_grants,
-        to,
-        params,
-    } = create;
-    refuse(*materialized, "a materialized view")?;
-    refuse(*temporary, "a temporary view")?;
-    refuse(*if_not_exists, "CREATE VIEW IF NOT EXISTS")?;
-    let foreign = *or_alter
-        || *secure
-        || !cluster_by.is_empty()
-        || comment.is_some()
-        || *with_no_schema_binding
-        || *copy_grants
-        || to.is_some()
-        || params.is_some()
-        || columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
-    refuse_foreign(foreign, "CREATE VIEW")
+/// Checks the clauses of an element of an index. `ty` is the type of its column, if there is one.
+pub(super) fn index_element(element: &IndexElement, ty: Option<Type>) -> Result<()> {
+    let IndexElement {
+        key: _,
+        collation,
+        operator_class,
+        operator_class_options,
+        direction: _,
+        is_nulls_first: _,
+        position,
+    } = element;
+    check_collation(collation.as_ref(), ty)?;
+    if let Some(class) = operator_class {
+        check_operator_class(class, ty)?;
+    }
+    match operator_class_options.is_empty() {
+        true => Ok(()),
+        false => Err(SqlError::unsupported("an option of an operator class").at(*position)),
+    }
 }
 
-/// The name of a schema to be created, and whether it need not be new.
-pub(super) fn create_schema<'s>(
-    statement: &'s Statement,
-    user: &str,
-    notices: &mut Vec<Notice>,
-) -> Result<Option<(&'s SchemaName, bool)>> {
-    let Statement::CreateSchema {
-        schema_name,
-        or_replace,
-        if_not_exists,
-        with,
-        options,
-        default_collate_spec,
-        clone,
-    } = statement
-    else {
-        return Ok(None);
+/// Fails if an operator class is none of PostgreSQL's, or not one of this type.
+fn check_operator_class(class: &QualifiedName, ty: Option<Type>) -> Result<()> {
+    let parts: Vec<&str> = class.0.iter().map(|part| &*part.name).collect();
+    let name = match parts[..] {
+        [name] | ["pg_catalog", name] if OPERATOR_CLASSES.contains(&name) => name,
+        _ => {
+            let name = parts.join(".");
+            let message = format!("operator class \"{name}\" does not exist for access method \"btree\"");
+            return Err(undefined(message));
+        }
     };
-    let foreign = *or_replace
-        || with.is_some()
-        || options.is_some()
-        || default_collate_spec.is_some()
-        || clone.is_some();
-    refuse_foreign(foreign, "CREATE SCHEMA")?;
-    if let SchemaName::NamedAuthorization(_, owner) | SchemaName::UnnamedAuthorization(owner) = schema_name
-        && fold(owner) != user
-    {
+    let Some(ty) = ty else { return Ok(()) };
+    let is_of_type = match name.trim_end_matches("_ops").trim_end_matches("_pattern") {
+        "array" => matches!(ty, Type::Array(_)),
+        "text" | "varchar" => matches!(ty, Type::Text | Type::Varchar),
+        // It would order text as if it had no blanks at its end.
+        "bpchar" if matches!(ty, Type::Text | Type::Varchar) => {
+            let error = SqlError::unsupported(format!("the operator class {name} of another type"));
+            return Err(error.at(class.position()));
+        }
+        "oid" => ty == Type::Oid || ty.is_registered(),
+        typname => ty.info().typname == typname,
+    };
+    match is_of_type {
+        true => Ok(()),
+        false => {
+            let ty = crate::types::format_type(ty, None);
+            let message = format!("operator class \"{name}\" does not accept data type {ty}");
+            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+        }
+    }
+}
+
+pub(super) fn create_view(create: &CreateView) -> Result<()> {
+    let CreateView {
+        name: _,
+        persistence,
+        or_replace: _,
+        is_recursive,
+        columns: _,
+        options: _,
+        query: _,
+        check,
+    } = create;
+    refuse(*persistence == Persistence::Temporary, "a temporary view")?;
+    if *persistence == Persistence::Unlogged {
+        let message = "views cannot be unlogged because they do not have storage";
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+    }
+    refuse(*is_recursive, "CREATE RECURSIVE VIEW")?;
+    refuse(check.is_some(), "WITH CHECK OPTION")
+}
+
+/// Returns the name of a schema to be created.
+pub(super) fn create_schema(create: &CreateSchema, user: &str, notices: &mut Vec<Notice>) -> Result<String> {
+    let CreateSchema { name, if_not_exists: _, authorization, elements } = create;
+    refuse(!elements.is_empty(), "CREATE SCHEMA with elements")?;
+    let owner = authorization.as_ref().map(|owner| role_name(owner, user));
+    if owner.is_some_and(|owner| owner != user) {
         notices.push(Notice::no_effect("AUTHORIZATION", "there are no roles"));
     }
-    Ok(Some((schema_name, *if_not_exists)))
-}
-
-pub(super) fn alter_table(alter: &AlterTable) -> Result<()> {
-    let ast::AlterTable {
-        name: _,
-        if_exists: _,
-        only: _,
-        operations: _,
-        location,
-        on_cluster,
-        table_type,
-        end_token: _,
-    } = alter;
-    refuse_foreign(location.is_some() || on_cluster.is_some() || table_type.is_some(), "ALTER TABLE")
+    match name.as_ref().map(|name| &*name.name).or(owner) {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(SqlError::new(SqlState::SYNTAX_ERROR, "a schema needs a name")),
+    }
 }
 
 /// Tells that an owner has no effect, unless it is the user, whose everything is.
-pub(super) fn owner(owner: &Owner, user: &str, notices: &mut Vec<Notice>) {
-    if !matches!(owner, Owner::Ident(name) if fold(name) != user) {
-        return;
+pub(super) fn owner(owner: &Ident, user: &str, notices: &mut Vec<Notice>) {
+    if role_name(owner, user) != user {
+        notices.push(Notice::no_effect("OWNER TO", "there are no roles"));
     }
-    notices.push(Notice::no_effect("OWNER TO", "there are no roles"));
+}
+
+/// Returns the name of a role, which may be one of the words for the session's own.
+pub(super) fn role_name<'n>(role: &'n Ident, user: &'n str) -> &'n str {
+    match &*role.name {
+        "current_role" | "current_user" | "session_user" => user,
+        name => name,
+    }
 }

@@ -2,13 +2,20 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sqlparser::ast::{
-    self, ColumnDef, ColumnOption, ConstraintCharacteristics, DataType, GeneratedAs, IndexColumn,
-    SequenceOptions, TableConstraint,
+use gnomon_parser::{
+    Position,
+    ast::{
+        self, ColumnDefinition, Constraint, ConstraintAttributes, ConstraintKind, Ident, IndexConstraint,
+        IndexElement, SortDirection, TypeName,
+    },
 };
 
 use super::{
-    COLUMNS_MAX, Ddl, INDEX_COLUMNS_MAX, choose_name, partition::check_unique, sequence::SequenceSpec,
+    COLUMNS_MAX, Ddl, INDEX_COLUMNS_MAX, choose_name,
+    clauses::{check_collation, check_tablespace},
+    partition::check_unique,
+    refuse_taken,
+    sequence::SequenceSpec,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -16,8 +23,8 @@ use crate::{
     dml::bind_check,
     functions::quote_ident,
     query::{Binder, Scope},
-    session::parse::{SequenceOption, expression_text, fold},
-    types::{ColumnType, Datum, Type, column_type},
+    syntax::expression_text,
+    types::{ColumnType, Datum, Type, column_type, format_type},
 };
 
 /// A sequence that a new column draws from: of a serial type, or of an identity.
@@ -50,237 +57,305 @@ pub(super) struct IndexKey {
 }
 
 /// The type of a column definition, and whether it is serial.
-fn type_of(data_type: &DataType) -> Result<(ColumnType, bool)> {
-    let serial = match data_type.to_string().to_ascii_lowercase().as_str() {
-        "serial" | "serial4" => Some(Type::Int4),
-        "bigserial" | "serial8" => Some(Type::Int8),
-        "smallserial" | "serial2" => Some(Type::Int2),
+fn type_of(column: &str, name: &TypeName) -> Result<(ColumnType, bool)> {
+    let serial = match &name.name.0[..] {
+        [word] if !name.is_reference => match &*word.name {
+            "serial" | "serial4" => Some(Type::Int4),
+            "bigserial" | "serial8" => Some(Type::Int8),
+            "smallserial" | "serial2" => Some(Type::Int2),
+            _ => None,
+        },
         _ => None,
     };
-    match serial {
-        Some(ty) => Ok((ColumnType { ty, modifier: -1 }, true)),
-        None => {
-            let ty = column_type(data_type)?;
-            match ty.ty {
-                Type::Record | Type::Void | Type::Unknown => Err(SqlError::new(
-                    SqlState::INVALID_TABLE_DEFINITION,
-                    format!("a column cannot have the pseudo-type {data_type}"),
-                )),
-                _ => Ok((ty, false)),
+    if let Some(ty) = serial {
+        return match (name.bounds.is_empty(), name.modifiers.is_empty() && !name.is_set) {
+            (true, true) => Ok((ColumnType { ty, modifier: -1 }, true)),
+            (false, _) => {
+                Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "array of serial is not implemented")
+                    .at(name.position))
             }
-        }
+            _ => Err(SqlError::unsupported(format!("the type {name}")).at(name.position)),
+        };
+    }
+    let ty = column_type(name)?;
+    match ty.ty {
+        Type::Record | Type::Void | Type::Unknown => Err(SqlError::new(
+            SqlState::INVALID_TABLE_DEFINITION,
+            format!("column \"{column}\" has pseudo-type {}", format_type(ty.ty, None)),
+        )),
+        _ => Ok((ty, false)),
     }
 }
 
 /// Constraints are checked at once here, which NOT DEFERRABLE and INITIALLY IMMEDIATE ask for anyway.
-fn refuse_deferrable(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
-    match characteristics {
-        Some(c) if c.deferrable == Some(true) || c.initially == Some(ast::DeferrableInitial::Deferred) => {
-            Err(SqlError::unsupported("a deferrable constraint"))
+fn refuse_attributes(attributes: &ConstraintAttributes) -> Result<()> {
+    let ConstraintAttributes {
+        is_deferrable,
+        is_initially_deferred,
+        is_not_valid: _,
+        is_no_inherit,
+        position,
+    } = attributes;
+    let what = if *is_deferrable == Some(true) || *is_initially_deferred == Some(true) {
+        "a deferrable constraint"
+    } else if *is_no_inherit {
+        "a constraint that is NO INHERIT"
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::unsupported(what).at(position.unwrap_or(Position::NONE)))
+}
+
+/// Fails if a clause of a column that is no constraint, or one that is never deferred, is told when it is checked.
+fn refuse_misplaced_attributes(constraint: &Constraint) -> Result<()> {
+    let may_defer = matches!(
+        constraint.kind,
+        ConstraintKind::Unique(_)
+            | ConstraintKind::PrimaryKey(_)
+            | ConstraintKind::Exclude(_)
+            | ConstraintKind::ForeignKey(_)
+    );
+    let attributes = &constraint.attributes;
+    let clause = match (attributes.is_deferrable, attributes.is_initially_deferred) {
+        (None, None) => return Ok(()),
+        _ if may_defer => return Ok(()),
+        (Some(true), _) => "DEFERRABLE",
+        (Some(false), _) => "NOT DEFERRABLE",
+        (None, Some(true)) => "INITIALLY DEFERRED",
+        (None, Some(false)) => "INITIALLY IMMEDIATE",
+    };
+    let position = attributes.position.unwrap_or(constraint.position);
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("misplaced {clause} clause")).at(position))
+}
+
+/// A column definition that is taken apart.
+struct ColumnReader<'c> {
+    table: &'c str,
+    spec: ColumnSpec,
+    is_serial: bool,
+    /// NULL or NOT NULL, if either is given.
+    nullable: Option<bool>,
+    /// Of the clause that is read.
+    position: Position,
+}
+
+impl ColumnReader<'_> {
+    fn invalid(&self, what: &str) -> SqlError {
+        let message = format!("{what} for column \"{}\" of table \"{}\"", self.spec.column.name, self.table);
+        SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.position)
+    }
+
+    fn set_nullable(&mut self, nullable: bool) -> Result<()> {
+        if self.nullable.is_some_and(|known| known != nullable) {
+            return Err(self.invalid("conflicting NULL/NOT NULL declarations"));
         }
-        _ => Ok(()),
+        self.nullable = Some(nullable);
+        Ok(())
+    }
+
+    fn is_identity(&self) -> bool {
+        self.spec.sequence.as_ref().is_some_and(|sequence| sequence.identity_always.is_some())
+    }
+
+    fn constraint(&mut self, constraint: &Constraint) -> Result<()> {
+        refuse_misplaced_attributes(constraint)?;
+        self.position = constraint.position;
+        let name = constraint.name.as_ref().map(|name| String::from(&*name.name));
+        match &constraint.kind {
+            ConstraintKind::Null => self.set_nullable(true)?,
+            ConstraintKind::NotNull => self.set_nullable(false)?,
+            ConstraintKind::Default(expr) => {
+                if self.spec.default.is_some() || self.is_serial {
+                    return Err(self.invalid("multiple default values specified"));
+                }
+                if self.is_identity() {
+                    return Err(self.invalid("both default and identity specified"));
+                }
+                self.spec.default = Some(expr.clone());
+            }
+            ConstraintKind::Identity { is_always, options } => {
+                if self.is_identity() {
+                    return Err(self.invalid("multiple identity specifications"));
+                }
+                if self.is_serial || self.spec.default.is_some() {
+                    return Err(self.invalid("both default and identity specified"));
+                }
+                self.set_nullable(false)?;
+                self.spec.sequence = Some(ColumnSequence {
+                    identity_always: Some(*is_always),
+                    spec: SequenceSpec::of_identity(self.spec.column.ty, options)?,
+                });
+            }
+            ConstraintKind::Check(expression) => {
+                refuse_attributes(&constraint.attributes)?;
+                self.spec.constraints.push(ConstraintSpec::Check {
+                    name,
+                    column: Some(self.spec.column.name.clone()),
+                    expression: Box::new(expression.clone()),
+                });
+            }
+            ConstraintKind::Unique(index) | ConstraintKind::PrimaryKey(index) => {
+                let mut columns = key_columns(constraint, index)?;
+                columns.push(IndexKey::ascending(&self.spec.column.name));
+                let primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
+                self.spec.constraints.push(ConstraintSpec::Key { name, primary, columns });
+            }
+            ConstraintKind::ForeignKey(_) | ConstraintKind::Exclude(_) | ConstraintKind::Generated(_) => {
+                return Err(unsupported_constraint(constraint));
+            }
+        }
+        Ok(())
     }
 }
 
 /// A column definition, taken apart.
-pub(super) fn column_spec(table: &str, definition: &ColumnDef) -> Result<ColumnSpec> {
-    let name = fold(&definition.name);
-    let (ty, serial) = type_of(&definition.data_type)?;
-    let mut spec = ColumnSpec {
-        column: Column {
-            name: name.clone(),
-            ty,
-            not_null: serial,
-            default: None,
-            identity: None,
-            dropped: false,
-        },
+pub(super) fn column_spec(table: &str, definition: &ColumnDefinition) -> Result<ColumnSpec> {
+    let ColumnDefinition { name, ty, compression, collation, constraints } = definition;
+    let Some(ty) = ty else {
+        return Err(SqlError::unsupported("a column without a type").at(name.position));
+    };
+    let (ty, is_serial) = type_of(&name.name, ty)?;
+    if let Some(compression) = compression {
+        return Err(SqlError::unsupported("COMPRESSION of a column").at(compression.position));
+    }
+    check_collation(collation.as_ref(), Some(ty.ty))?;
+    let column = Column {
+        name: name.name.to_string(),
+        ty,
+        not_null: false,
         default: None,
-        sequence: serial.then(|| ColumnSequence { identity_always: None, spec: SequenceSpec::new(ty) }),
-        constraints: Vec::new(),
+        identity: None,
+        dropped: false,
     };
-    let mut null = false;
-    for option in &definition.options {
-        let constraint_name = option.name.as_ref().map(fold);
-        match &option.option {
-            ColumnOption::Null => null = true,
-            ColumnOption::NotNull => spec.column.not_null = true,
-            ColumnOption::Default(expr) => {
-                if spec.default.is_some() || serial {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        format!(
-                            "multiple default values specified for column \"{name}\" of table \"{table}\""
-                        ),
-                    ));
-                }
-                spec.default = Some(expr.clone());
-            }
-            ColumnOption::PrimaryKey(key) => {
-                refuse_deferrable(key.characteristics.as_ref())?;
-                refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
-                spec.constraints.push(single_key(constraint_name, true, &name));
-            }
-            ColumnOption::Unique(key) => {
-                refuse_deferrable(key.characteristics.as_ref())?;
-                refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
-                spec.constraints.push(single_key(constraint_name, false, &name));
-            }
-            ColumnOption::Check(check) => {
-                refuse_check_options(check)?;
-                spec.constraints.push(ConstraintSpec::Check {
-                    name: constraint_name.or_else(|| check.name.as_ref().map(fold)),
-                    column: Some(name.clone()),
-                    expression: check.expr.clone(),
-                });
-            }
-            ColumnOption::ForeignKey(_) => return Err(SqlError::unsupported("a FOREIGN KEY constraint")),
-            ColumnOption::Generated { generation_expr: Some(_), .. } => {
-                return Err(SqlError::unsupported("a generated column"));
-            }
-            ColumnOption::Generated { generated_as, sequence_options, .. } => {
-                if serial || spec.sequence.is_some() || spec.default.is_some() {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        format!(
-                            "both default and identity specified for column \"{name}\" of table \"{table}\""
-                        ),
-                    ));
-                }
-                if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
-                    return Err(SqlError::new(
-                        SqlState::INVALID_PARAMETER_VALUE,
-                        "identity column type must be smallint, integer, or bigint",
-                    ));
-                }
-                let mut sequence = SequenceSpec::new(ty);
-                for option in sequence_options.iter().flatten() {
-                    sequence.apply(&parser_option(option)?)?;
-                }
-                spec.column.not_null = true;
-                spec.sequence = Some(ColumnSequence {
-                    identity_always: Some(matches!(generated_as, GeneratedAs::Always)),
-                    spec: sequence,
-                });
-            }
-            ColumnOption::Collation(name) => {
-                let name = name.to_string().to_lowercase();
-                if !["\"c\"", "\"posix\"", "\"default\"", "c", "posix"].contains(&name.as_str()) {
-                    return Err(SqlError::unsupported(format!("the collation {name}")));
-                }
-            }
-            other => return Err(SqlError::unsupported(format!("the column option {other}"))),
-        }
+    let sequence = is_serial.then(|| ColumnSequence { identity_always: None, spec: SequenceSpec::new(ty) });
+    let spec = ColumnSpec { column, default: None, sequence, constraints: Vec::new() };
+    let mut reader = ColumnReader { table, spec, is_serial, nullable: None, position: name.position };
+    for constraint in constraints {
+        reader.constraint(constraint)?;
     }
-    if null && spec.column.not_null {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            format!("conflicting NULL/NOT NULL declarations for column \"{name}\" of table \"{table}\""),
-        ));
+    if is_serial {
+        reader.set_nullable(false)?;
     }
-    Ok(spec)
+    reader.spec.column.not_null = reader.nullable == Some(false);
+    Ok(reader.spec)
 }
 
-fn single_key(name: Option<String>, primary: bool, column: &str) -> ConstraintSpec {
-    let column = IndexKey { column: column.to_owned(), descending: false, nulls_first: false };
-    ConstraintSpec::Key { name, primary, columns: vec![column] }
-}
-
-/// An option of the sequence behind an identity column, as the parser crate has it.
-pub(super) fn parser_option(option: &SequenceOptions) -> Result<SequenceOption> {
-    let number = |expr: &ast::Expr| {
-        expr.to_string().replace(' ', "").parse::<i64>().map_err(|_| {
-            SqlError::new(SqlState::SYNTAX_ERROR, format!("\"{expr}\" is not an integer of a sequence"))
-        })
-    };
-    Ok(match option {
-        SequenceOptions::IncrementBy(expr, _) => SequenceOption::Increment(number(expr)?),
-        SequenceOptions::MinValue(expr) => SequenceOption::Min(expr.as_ref().map(number).transpose()?),
-        SequenceOptions::MaxValue(expr) => SequenceOption::Max(expr.as_ref().map(number).transpose()?),
-        SequenceOptions::StartWith(expr, _) => SequenceOption::Start(number(expr)?),
-        SequenceOptions::Cache(expr) => SequenceOption::Cache(number(expr)?),
-        // The parser crate's flag is the word NO's.
-        SequenceOptions::Cycle(no) => SequenceOption::Cycle(!*no),
+fn unsupported_constraint(constraint: &Constraint) -> SqlError {
+    SqlError::unsupported(match constraint.kind {
+        ConstraintKind::ForeignKey(_) => "a FOREIGN KEY constraint",
+        ConstraintKind::Exclude(_) => "an EXCLUDE constraint",
+        ConstraintKind::Generated(_) => "a generated column",
+        _ => "this constraint",
     })
+    .at(constraint.position)
+}
+
+impl IndexKey {
+    fn ascending(column: &str) -> IndexKey {
+        IndexKey { column: column.to_owned(), descending: false, nulls_first: false }
+    }
+}
+
+fn check_key_count(count: usize) -> Result<()> {
+    if count <= INDEX_COLUMNS_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState::TOO_MANY_COLUMNS,
+        format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
+    ))
+}
+
+/// Returns the name of the column that a key is, if it is one.
+pub(super) fn column_of_key(key: &ast::IndexKey) -> Option<&Ident> {
+    match key {
+        ast::IndexKey::Column(name) => Some(name),
+        ast::IndexKey::Expr(ast::Expr::Column(column)) => match &column.fields[..] {
+            [name] if !column.has_star => Some(name),
+            _ => None,
+        },
+        ast::IndexKey::Expr(_) => None,
+    }
 }
 
 /// The columns of an index definition; expressions are not supported.
-pub(super) fn index_keys(columns: &[IndexColumn]) -> Result<Vec<IndexKey>> {
-    if columns.len() > INDEX_COLUMNS_MAX {
-        return Err(SqlError::new(
-            SqlState::TOO_MANY_COLUMNS,
-            format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
-        ));
-    }
-    columns
+pub(super) fn index_keys(elements: &[IndexElement]) -> Result<Vec<IndexKey>> {
+    check_key_count(elements.len())?;
+    elements
         .iter()
-        .map(|column| {
-            let order = &column.column;
-            let ast::Expr::Identifier(ident) = &order.expr else {
-                return Err(SqlError::unsupported("an index on an expression"));
+        .map(|element| {
+            let Some(column) = column_of_key(&element.key) else {
+                return Err(SqlError::unsupported("an index on an expression").at(element.position));
             };
-            let descending = order.options.sort == Some(ast::OrderBySort::Desc);
-            let nulls_first = order.options.nulls_first.unwrap_or(descending);
-            Ok(IndexKey { column: fold(ident), descending, nulls_first })
+            let descending = match &element.direction {
+                SortDirection::Default | SortDirection::Ascending => false,
+                SortDirection::Descending => true,
+                SortDirection::Using(operator) => {
+                    return Err(SqlError::unsupported("USING in an index").at(operator.position));
+                }
+            };
+            let nulls_first = element.is_nulls_first.unwrap_or(descending);
+            Ok(IndexKey { column: column.name.to_string(), descending, nulls_first })
         })
         .collect()
 }
 
+/// The columns of UNIQUE or PRIMARY KEY; none if it is of a column.
+fn key_columns(constraint: &Constraint, index: &IndexConstraint) -> Result<Vec<IndexKey>> {
+    refuse_attributes(&constraint.attributes)?;
+    let IndexConstraint { columns, using_index, include, is_nulls_not_distinct, options, tablespace } = index;
+    let refused = [
+        (using_index.is_some(), "a constraint USING INDEX"),
+        (!include.is_empty(), "INCLUDE in an index"),
+        (*is_nulls_not_distinct, "NULLS NOT DISTINCT"),
+        (!options.is_empty(), "an index option of a constraint"),
+    ];
+    if let Some((_, what)) = refused.iter().find(|(present, _)| *present) {
+        return Err(SqlError::unsupported(what).at(constraint.position));
+    }
+    check_tablespace(tablespace.as_ref())?;
+    check_key_count(columns.len())?;
+    Ok(columns.iter().map(|column| IndexKey::ascending(&column.name)).collect())
+}
+
 /// A table constraint, taken apart.
-pub(super) fn constraint_spec(constraint: &TableConstraint) -> Result<ConstraintSpec> {
-    match constraint {
-        TableConstraint::PrimaryKey(key) => {
-            refuse_deferrable(key.characteristics.as_ref())?;
-            refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
-            refuse_include(&key.include)?;
-            Ok(ConstraintSpec::Key {
-                name: key.name.as_ref().map(fold),
-                primary: true,
-                columns: index_keys(&key.columns)?,
-            })
+pub(super) fn constraint_spec(constraint: &Constraint) -> Result<ConstraintSpec> {
+    let name = constraint.name.as_ref().map(|name| String::from(&*name.name));
+    match &constraint.kind {
+        ConstraintKind::PrimaryKey(index) | ConstraintKind::Unique(index) => {
+            let primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
+            Ok(ConstraintSpec::Key { name, primary, columns: key_columns(constraint, index)? })
         }
-        TableConstraint::Unique(key) => {
-            refuse_deferrable(key.characteristics.as_ref())?;
-            refuse_key_options(!key.index_options.is_empty() || key.index_type.is_some())?;
-            refuse_include(&key.include)?;
-            if key.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
-            }
-            Ok(ConstraintSpec::Key {
-                name: key.name.as_ref().map(fold),
-                primary: false,
-                columns: index_keys(&key.columns)?,
-            })
+        ConstraintKind::Check(expression) => {
+            refuse_attributes(&constraint.attributes)?;
+            Ok(ConstraintSpec::Check { name, column: None, expression: Box::new(expression.clone()) })
         }
-        TableConstraint::Check(check) => {
-            refuse_check_options(check)?;
-            Ok(ConstraintSpec::Check {
-                name: check.name.as_ref().map(fold),
-                column: None,
-                expression: check.expr.clone(),
-            })
-        }
-        TableConstraint::ForeignKey(_) => Err(SqlError::unsupported("a FOREIGN KEY constraint")),
-        other => Err(SqlError::unsupported(format!("the constraint {other}"))),
+        _ => Err(unsupported_constraint(constraint)),
     }
 }
 
-fn refuse_key_options(present: bool) -> Result<()> {
-    if present { Err(SqlError::unsupported("an index option of a constraint")) } else { Ok(()) }
-}
-
-fn refuse_check_options(check: &ast::CheckConstraint) -> Result<()> {
-    if check.no_inherit {
-        return Err(SqlError::unsupported("a constraint that is NO INHERIT"));
+/// Returns the name of the new sequence that a column draws from.
+pub(super) fn sequence_name(
+    ddl: &Ddl<'_>,
+    table: &Table,
+    column: &str,
+    spec: &SequenceSpec,
+) -> Result<String> {
+    let view = ddl.session.view();
+    let Some(name) = &spec.name else {
+        return Ok(choose_name(&table.name, column, "seq", |name| {
+            view.catalog.has_relation(&table.schema, name)
+        }));
+    };
+    let name = ddl.session.name(name)?;
+    if name.schema.is_some_and(|schema| schema != table.schema) {
+        return Err(SqlError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "sequence must be in same schema as table it is linked to",
+        ));
     }
-    match check.enforced {
-        Some(false) => Err(SqlError::unsupported("a constraint that is NOT ENFORCED")),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn refuse_include(include: &[ast::Ident]) -> Result<()> {
-    if include.is_empty() { Ok(()) } else { Err(SqlError::unsupported("INCLUDE in an index")) }
+    refuse_taken(&view, &table.schema, &name.name)?;
+    Ok(name.name)
 }
 
 /// The names that rows have for themselves, which columns may not have.
@@ -312,10 +387,7 @@ pub(super) fn add_column(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ColumnSpec
         column.default = bind_default(ddl, &column, default)?;
     }
     if let Some(sequence) = &spec.sequence {
-        let view = ddl.session.view();
-        let name = choose_name(&table.name, &column.name, "seq", |name| {
-            view.catalog.has_relation(&table.schema, name)
-        });
+        let name = sequence_name(ddl, table, &column.name, &sequence.spec)?;
         let oid = ddl.session.shared.new_oid()?;
         let made = sequence.spec.build(oid, &table.schema, &name, Some((table.oid, position)))?;
         match sequence.identity_always {

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeId;
-use sqlparser::ast::{self, CreateTable, CreateTableOptions, SchemaName};
+use gnomon_parser::ast::{
+    CreateSchema, CreateTable, CreateTableAs, PartitionBy, RelationName, Statement, TableElement,
+};
 
 use super::{
     Ddl, clauses,
@@ -17,46 +19,39 @@ use crate::{
     catalog::model::{Column, Schema, Table},
     dml::TableWriter,
     query::plan_query,
-    session::parse::fold,
     sink::{Tag, tag},
     types::{ColumnType, Type},
 };
 
 /// Fails if what is said of partitions does not go with the rest.
-fn check_partitioned(create: &CreateTable, parameters: &TableParameters) -> Result<()> {
-    let message = match create.partition_by {
+fn check_partitioned(by: Option<&PartitionBy>, parameters: &TableParameters) -> Result<()> {
+    let message = match by {
         None if parameters.partitions.is_some() => "partitions are of a table that has PARTITION BY HASH",
-        Some(_) if create.query.is_some() => "a table in partitions cannot be created from a query",
         Some(_) if parameters.replicated == Some(true) => "a table in partitions cannot be replicated",
         _ => return Ok(()),
     };
     Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
-pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Tag> {
-    clauses::create_table(create, ddl.notices)?;
-    let what = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
-    ddl.begin(what)?;
-    if let Some(parent) = &create.partition_of {
-        return create_partition(ddl, create, parent);
-    }
-    let parameters = match &create.table_options {
-        CreateTableOptions::With(options) => TableParameters::read(options, ddl.notices)?,
-        _ => TableParameters::default(),
-    };
-    let name = ddl.session.name(&create.name)?;
+/// Returns a new table without columns; none if it is there already and need not be new.
+fn new_table(
+    ddl: &mut Ddl<'_>,
+    name: &RelationName,
+    if_not_exists: bool,
+    parameters: &TableParameters,
+) -> Result<Option<Table>> {
+    let name = ddl.session.name(name)?;
     let view = ddl.session.view();
     let schema = view.schema_for(&name)?;
-    if view.catalog.has_relation(&schema, &name.name) && create.if_not_exists {
+    if view.catalog.has_relation(&schema, &name.name) && if_not_exists {
         ddl.notices.push(Notice::note(
             SqlState::DUPLICATE_TABLE,
             format!("relation \"{}\" already exists, skipping", name.name),
         ));
-        return tag(what);
+        return Ok(None);
     }
     refuse_taken(&view, &schema, &name.name)?;
-    check_partitioned(create, &parameters)?;
-    let mut table = Table {
+    Ok(Some(Table {
         oid: ddl.session.shared.new_oid()?,
         schema,
         name: name.name,
@@ -70,12 +65,30 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
         indexes: Vec::new(),
         checks: Vec::new(),
         page_size: parameters.page_size,
-    };
-    if let Some(query) = &create.query {
-        return create_table_as(ddl, table, query, create);
+    }))
+}
+
+pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Tag> {
+    clauses::create_table(create, ddl.notices)?;
+    ddl.begin("CREATE TABLE")?;
+    if let Some(of) = &create.partition_of {
+        return create_partition(ddl, create, of);
     }
-    let mut constraints = Vec::new();
-    for definition in &create.columns {
+    let parameters = TableParameters::read(&create.options, ddl.notices)?;
+    let Some(mut table) = new_table(ddl, &create.name, create.if_not_exists, &parameters)? else {
+        return tag("CREATE TABLE");
+    };
+    check_partitioned(create.partition_by.as_ref(), &parameters)?;
+    let (mut constraints, mut of_table) = (Vec::new(), Vec::new());
+    for element in &create.elements {
+        let definition = match element {
+            TableElement::Column(definition) => definition,
+            TableElement::Constraint(constraint) => {
+                of_table.push(&**constraint);
+                continue;
+            }
+            TableElement::Like(_) => return Err(SqlError::unsupported("CREATE TABLE LIKE")),
+        };
         let mut spec = column_spec(&table.name, definition)?;
         if table.column(&spec.column.name).is_some() {
             return Err(SqlError::new(
@@ -90,7 +103,8 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
         table.partitioning = Some(partitioning(&table, by)?);
         add_partitions(ddl, &mut table, parameters.partitions.unwrap_or(0))?;
     }
-    for constraint in &create.constraints {
+    for constraint in of_table {
+        // There are no rows that a constraint could be NOT VALID for.
         constraints.push(constraint_spec(constraint)?);
     }
     for constraint in &constraints {
@@ -98,23 +112,27 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
     }
     ddl.new_trees(&mut table)?;
     ddl.change(|catalog| catalog.put_table(table))?;
-    tag(what)
+    tag("CREATE TABLE")
 }
 
-fn create_table_as(
-    ddl: &mut Ddl<'_>,
-    mut table: Table,
-    query: &ast::Query,
-    create: &CreateTable,
-) -> Result<Tag> {
+pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Result<Tag> {
+    clauses::create_table_as(create, ddl.notices)?;
+    let Statement::Query(query) = &create.source else {
+        return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
+    };
+    ddl.begin("CREATE TABLE AS")?;
+    let parameters = TableParameters::read(&create.options, ddl.notices)?;
+    let Some(mut table) = new_table(ddl, &create.name, create.if_not_exists, &parameters)? else {
+        return tag("CREATE TABLE AS");
+    };
+    check_partitioned(None, &parameters)?;
     let planned = ddl.session.with_types(|types, view| {
         let planned = plan_query(query, view, types, &[])?;
         Ok((planned, view.tables()))
     });
     let (planned, tables) = planned?;
     ddl.lock_tables(&tables)?;
-    let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    if given.len() > planned.columns.len() {
+    if create.columns.len() > planned.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
     }
     for (i, column) in planned.columns.iter().enumerate() {
@@ -128,7 +146,7 @@ fn create_table_as(
             }
             _ => column.ty,
         };
-        let name = given.get(i).unwrap_or(&column.name).clone();
+        let name = create.columns.get(i).map_or(column.name.as_str(), |given| &given.name).to_owned();
         if table.column(&name).is_some() {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,
@@ -146,13 +164,8 @@ fn create_table_as(
     }
     ddl.new_trees(&mut table)?;
     let table = ddl.change(|catalog| catalog.put_table(table))?;
-    if let Some(with) = create.with_data {
-        if with.statistics.is_some() {
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"AND\""));
-        }
-        if !with.data {
-            return tag("CREATE TABLE AS");
-        }
+    if !create.with_data {
+        return tag("CREATE TABLE AS");
     }
     let count = ddl.session.with_context(&[], |shared, ctx, _| {
         let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
@@ -167,19 +180,16 @@ fn create_table_as(
     tag(format!("SELECT {count}"))
 }
 
-pub(super) fn create_schema(ddl: &mut Ddl<'_>, name: &SchemaName, if_not_exists: bool) -> Result<Tag> {
+pub(super) fn create_schema(ddl: &mut Ddl<'_>, create: &CreateSchema) -> Result<Tag> {
+    let name = clauses::create_schema(create, ddl.session.settings.user(), ddl.notices)?;
     ddl.begin("CREATE SCHEMA")?;
-    let name = match name {
-        SchemaName::Simple(name) | SchemaName::NamedAuthorization(name, _) => ddl.session.name(name)?.name,
-        SchemaName::UnnamedAuthorization(user) => fold(user),
-    };
     if name.starts_with("pg_") || name == "information_schema" {
         return Err(SqlError::new(SqlState("42939"), format!("unacceptable schema name \"{name}\""))
             .detail("The prefix \"pg_\" is reserved for system schemas."));
     }
     if ddl.session.catalog().schema(&name).is_some() {
         let message = format!("schema \"{name}\" already exists");
-        if if_not_exists {
+        if create.if_not_exists {
             ddl.notices.push(Notice::note(SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping")));
             return tag("CREATE SCHEMA");
         }

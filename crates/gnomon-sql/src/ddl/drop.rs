@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use gnomon_engine::TreeLock;
-use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
+use gnomon_parser::ast::{Drop, ObjectKind, Truncate};
 
 use super::{
-    Ddl,
+    Ddl, kind_name,
     partition::{drop_partition, refuse_partition, truncate_partition, with_partitions},
     refuse_taken, skip_missing,
     view::views_using,
@@ -19,27 +19,38 @@ use crate::{
     },
     context::{Name, SessionContext, query_of, with_article},
     functions::quote_ident,
-    query::plan_query,
+    query::{plan_query, relation_of},
     sink::{Tag, tag},
 };
 
-pub(super) fn drop_objects(
-    ddl: &mut Ddl<'_>,
-    kind: &'static str,
-    names: &[ObjectName],
-    if_exists: bool,
-    cascade: bool,
-) -> Result<Tag> {
+pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
+    let Drop { kind, names, if_exists, is_cascade, is_concurrent } = drop;
+    if *is_concurrent {
+        let refused = match (names.len(), is_cascade) {
+            (1, false) => None,
+            (1, true) => Some("CASCADE"),
+            _ => Some("dropping multiple objects"),
+        };
+        if let Some(what) = refused {
+            let message = format!("DROP INDEX CONCURRENTLY does not support {what}");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let why = "DROP INDEX waits for the transactions that use the table";
+        ddl.notices.push(Notice::no_effect("CONCURRENTLY", why));
+    }
+    let is_schema = *kind == ObjectKind::Schema;
+    let kind = kind_name(*kind);
     let what = format!("DROP {}", kind.to_uppercase());
     ddl.begin(&what)?;
     for name in names {
-        let name = ddl.session.name(name)?;
-        if kind == "schema" {
-            drop_schema(ddl, &name, if_exists, cascade)?;
+        if is_schema {
+            let name = Name { schema: None, name: name.last().name.to_string() };
+            drop_schema(ddl, &name, *if_exists, *is_cascade)?;
             continue;
         }
+        let name = ddl.session.name(&relation_of(name)?)?;
         let Some(relation) = ddl.session.view().find(&name) else {
-            skip_missing(&name, kind, if_exists, ddl.notices)?;
+            skip_missing(&name, kind, *if_exists, ddl.notices)?;
             continue;
         };
         if relation.kind() != kind {
@@ -53,7 +64,7 @@ pub(super) fn drop_objects(
                 with_article(relation.kind())
             )));
         }
-        drop_relation(ddl, relation, cascade)?;
+        drop_relation(ddl, relation, *is_cascade)?;
     }
     tag(what)
 }
@@ -266,23 +277,29 @@ pub(super) fn owned_sequences(ddl: &Ddl<'_>, table: Oid) -> Vec<Arc<Sequence>> {
 }
 
 pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
-    if truncate.partitions.is_some() || truncate.on_cluster.is_some() || truncate.if_exists {
-        return Err(SqlError::unsupported("this form of TRUNCATE"));
-    }
+    // With CASCADE, tables go along whose foreign keys are of these: there are none.
+    let Truncate { tables, restart_identity, is_cascade: _ } = truncate;
     ddl.begin("TRUNCATE TABLE")?;
-    for target in &truncate.table_names {
+    for target in tables {
         let name = ddl.session.name(&target.name)?;
         let table = ddl.session.view().table(&name)?;
         if let Some(of) = &table.partition_of {
             truncate_partition(ddl, of)?;
             continue;
         }
+        if target.is_only && table.partitioning.is_some() {
+            return Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                "cannot truncate only a partitioned table",
+            )
+            .hint("Do not specify the ONLY keyword, or use TRUNCATE ONLY on the partitions directly."));
+        }
         ddl.lock_table(&table, TreeLock::Exclusive)?;
         ddl.drop_trees(&table)?;
         let mut empty = (*table).clone();
         ddl.new_trees(&mut empty)?;
         ddl.change(|catalog| catalog.put_table(empty))?;
-        if truncate.identity == Some(TruncateIdentityOption::Restart) {
+        if *restart_identity {
             for sequence in owned_sequences(ddl, table.oid) {
                 ddl.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
                 let mut restarted = (*sequence).clone();
@@ -298,16 +315,13 @@ pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
 pub(super) fn rename_relation(
     ddl: &mut Ddl<'_>,
     kind: &str,
-    name: &ObjectName,
+    name: &Name,
     if_exists: bool,
     to: &str,
-) -> Result<Tag> {
-    let what = format!("ALTER {}", kind.to_uppercase());
-    ddl.begin(&what)?;
-    let name = ddl.session.name(name)?;
+) -> Result<()> {
     let view = ddl.session.view();
-    match view.find(&name) {
-        None => skip_missing(&name, "relation", if_exists, ddl.notices)?,
+    match view.find(name) {
+        None => skip_missing(name, "relation", if_exists, ddl.notices)?,
         Some(relation) if relation.kind() != kind && kind != "table" => {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -335,10 +349,10 @@ pub(super) fn rename_relation(
         }
         Some(Relation::Table(table)) => rename_table(ddl, &table, to)?,
     }
-    tag(what)
+    Ok(())
 }
 
-pub(super) fn rename_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, to: &str) -> Result<()> {
+fn rename_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, to: &str) -> Result<()> {
     refuse_taken(&ddl.session.view(), &table.schema, to)?;
     refuse_partition(table, "renaming")?;
     refuse_renaming(ddl, table.oid, &format!("table {}", table.name))?;

@@ -3,42 +3,37 @@
 use std::sync::Arc;
 
 use gnomon_engine::TreeLock;
-use sqlparser::ast::{CreateIndex, IndexType};
+use gnomon_parser::ast::CreateIndex;
 
 use super::{
     Ddl, clauses,
-    column::{define_index, index_keys, refuse_include},
+    column::{column_of_key, define_index, index_keys},
     could_not_build,
-    partition::refuse_partition,
+    partition::{refuse_only, refuse_partition},
     storage::page_size_of_index,
 };
 use crate::{
-    Notice, Result, SqlError, SqlState,
+    Notice, Result, SqlState,
     catalog::model::{Index, Table},
     dml::{TableReader, TableWriter},
     sink::{Tag, tag},
 };
 
 pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Tag> {
-    if create.predicate.is_some() {
-        return Err(SqlError::unsupported("a partial index"));
-    }
     clauses::create_index(create, ddl.notices)?;
-    refuse_include(&create.include)?;
-    if create.nulls_distinct == Some(false) {
-        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
-    }
-    match &create.using {
-        None | Some(IndexType::BTree) => {}
-        Some(other) => return Err(SqlError::unsupported(format!("the index method {other}"))),
-    }
-    let keys = index_keys(&create.columns)?;
+    let keys = index_keys(&create.elements)?;
     ddl.begin("CREATE INDEX")?;
-    let name = create.name.as_ref().map(|name| ddl.session.name(name)).transpose()?;
-    let table_name = ddl.session.name(&create.table_name)?;
+    let name = create.name.as_ref().map(|name| String::from(&*name.name));
+    let table_name = ddl.session.name(&create.table)?;
     let table = ddl.session.view().table(&table_name)?;
+    for element in &create.elements {
+        let column = column_of_key(&element.key).and_then(|name| table.column(&name.name));
+        clauses::index_element(element, column.map(|column| table.columns[column].ty.ty))?;
+    }
     refuse_partition(&table, "CREATE INDEX")?;
-    let name = name.map(|name| name.name);
+    if create.is_only {
+        refuse_only(&table, "CREATE INDEX")?;
+    }
     if let Some(name) = &name
         && ddl.session.catalog().has_relation(&table.schema, name)
         && create.if_not_exists
@@ -49,8 +44,8 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
         ));
         return tag("CREATE INDEX");
     }
-    let mut index = define_index(ddl, &table, name.as_deref(), &keys, create.unique, false, false)?;
-    index.page_size = page_size_of_index(&create.with, ddl.notices)?;
+    let mut index = define_index(ddl, &table, name.as_deref(), &keys, create.is_unique, false, false)?;
+    index.page_size = page_size_of_index(&create.options, ddl.notices)?;
     ddl.lock_table(&table, TreeLock::Shared)?;
     build_index(ddl, &table, index)?;
     tag("CREATE INDEX")

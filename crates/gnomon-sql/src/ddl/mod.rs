@@ -9,8 +9,10 @@
 //! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
 
 mod alter;
+mod alter_column;
 mod clauses;
 mod column;
+mod comment;
 mod create;
 mod drop;
 mod index;
@@ -25,7 +27,7 @@ mod view;
 use std::{sync::Arc, time::Duration};
 
 use gnomon_engine::{Isolation, Transaction, TreeId, TreeLock};
-use sqlparser::ast::{Ident, Statement};
+use gnomon_parser::ast::{Ident, ObjectKind, Statement};
 
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -33,14 +35,16 @@ use crate::{
         Catalog,
         model::{Index, Oid, Table},
     },
-    context::{NAME_BYTES_MAX, Name, SessionContext, View, shorten},
+    context::{Name, SessionContext, View},
     dml::{BoundCheck, TableReader, TableWriter, describe_key, missing_column},
     query::ExecContext,
-    session::parse::{Command, fold, on_deepest_stack},
     sink::Tag,
+    syntax::on_deepest_stack,
     types::{Datum, Row},
 };
 
+/// The longest name, in bytes. The parser cuts those of statements.
+const NAME_BYTES_MAX: usize = 63;
 /// The most columns that a table may have.
 const COLUMNS_MAX: usize = 1600;
 /// The most columns that an index may have.
@@ -76,77 +80,37 @@ impl Lockable {
 /// The conversion of each row when its table is written anew.
 type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>;
 
-/// Runs a DDL statement of the parser crate's; none if it is no DDL.
+/// Runs a DDL statement; none if it is no DDL.
 pub(crate) fn run(
     session: &mut SessionContext,
     statement: &Statement,
     notices: &mut Vec<Notice>,
 ) -> Result<Option<Tag>> {
-    if !matches!(
-        statement,
-        Statement::CreateTable(_)
-            | Statement::CreateIndex(_)
-            | Statement::AlterTable(_)
-            | Statement::Truncate(_)
-            | Statement::CreateView(_)
-            | Statement::CreateSchema { .. }
-    ) {
-        return Ok(None);
-    }
     let mut ddl = Ddl::new(session, notices);
-    with_stack(|| {
-        ddl.giving_way(|ddl| match statement {
-            Statement::CreateTable(create) => create::create_table(ddl, create),
-            Statement::CreateIndex(create) => index::create_index(ddl, create),
-            Statement::AlterTable(alter) => alter::alter_table(ddl, alter),
-            Statement::Truncate(truncate) => drop::truncate(ddl, truncate),
-            Statement::CreateView(create) => view::create_view(ddl, create),
-            statement => match clauses::create_schema(statement, ddl.session.settings.user(), ddl.notices)? {
-                Some((name, if_not_exists)) => create::create_schema(ddl, name, if_not_exists),
-                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement is no DDL")),
-            },
-        })
-    })
+    // It works on what the catalog keeps.
+    on_deepest_stack(|| run_any(&mut ddl, statement))
 }
 
-/// Runs a DDL command of this crate's; none if it is no DDL.
-pub(crate) fn run_command(
-    session: &mut SessionContext,
-    command: &Command,
-    notices: &mut Vec<Notice>,
-) -> Result<Option<Tag>> {
-    let mut ddl = Ddl::new(session, notices);
-    let ddl = &mut ddl;
-    match command {
-        Command::CreateSequence { name, if_not_exists, options } => {
-            with_stack(|| sequence::create_sequence(ddl, name, *if_not_exists, options))
-        }
-        Command::AlterSequence { name, if_exists, options } => {
-            with_stack(|| ddl.giving_way(|ddl| sequence::alter_sequence(ddl, name, *if_exists, options)))
-        }
-        Command::Rename { kind, name, if_exists, to } => {
-            with_stack(|| ddl.giving_way(|ddl| drop::rename_relation(ddl, kind, name, *if_exists, to)))
-        }
-        Command::Drop { kind, names, if_exists, cascade, concurrently } => {
-            if *concurrently {
-                let why = "DROP INDEX waits for the transactions that use the table";
-                ddl.notices.push(Notice::no_effect("CONCURRENTLY", why));
-            }
-            with_stack(|| ddl.giving_way(|ddl| drop::drop_objects(ddl, kind, names, *if_exists, *cascade)))
-        }
-        Command::CreateProcedure(create) => with_stack(|| procedure::create_procedure(ddl, create)),
-        Command::DropProcedures { procedures, if_exists } => {
-            with_stack(|| procedure::drop_procedures(ddl, procedures, *if_exists))
-        }
-        Command::SettingDefault { what, database, role, name, values } => {
-            setting::check_database(ddl, database.as_deref())?;
-            setting::setting_default(ddl, what, role.as_deref(), name.as_deref(), values.as_deref()).map(Some)
-        }
-        Command::Comment { kind, name, text } => {
-            with_stack(|| view::comment(ddl, kind, name, text.as_deref()))
-        }
-        _ => Ok(None),
-    }
+fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
+    let ran = match statement {
+        Statement::CreateTable(create) => ddl.giving_way(|ddl| create::create_table(ddl, create)),
+        Statement::CreateTableAs(create) => ddl.giving_way(|ddl| create::create_table_as(ddl, create)),
+        Statement::CreateIndex(create) => ddl.giving_way(|ddl| index::create_index(ddl, create)),
+        Statement::CreateView(create) => ddl.giving_way(|ddl| view::create_view(ddl, create)),
+        Statement::CreateSchema(create) => ddl.giving_way(|ddl| create::create_schema(ddl, create)),
+        Statement::CreateSequence(create) => sequence::create_sequence(ddl, create),
+        Statement::CreateProcedure(create) => procedure::create_procedure(ddl, create),
+        Statement::AlterTable(alter) => ddl.giving_way(|ddl| alter::alter(ddl, alter)),
+        Statement::AlterSequence(alter) => ddl.giving_way(|ddl| sequence::alter_sequence(ddl, alter)),
+        Statement::Rename(rename) => ddl.giving_way(|ddl| alter::rename(ddl, rename)),
+        Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
+        Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
+        Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),
+        Statement::SettingDefault(default) => setting::setting_default(ddl, default),
+        Statement::Comment(comment) => comment::comment(ddl, comment),
+        _ => return Ok(None),
+    };
+    ran.map(Some)
 }
 
 /// A DDL statement at work: the session that it runs in, with a catalog of the transaction's own, and its notices.
@@ -297,11 +261,6 @@ impl<'a> Ddl<'a> {
     }
 }
 
-/// Runs DDL, which works on what the catalog keeps.
-fn with_stack(run: impl FnOnce() -> Result<Tag>) -> Result<Option<Tag>> {
-    on_deepest_stack(run).map(Some)
-}
-
 /// Fails if a row has a NULL where the table has none.
 fn refuse_null(table: &Table, row: &[Datum]) -> Result<()> {
     for (column, value) in table.columns.iter().zip(row) {
@@ -348,6 +307,14 @@ fn violated(table: &Table, check: &BoundCheck) -> SqlError {
     .constraint(&check.name)
 }
 
+fn shorten(name: &str, bytes_max: usize) -> &str {
+    let mut end = name.len().min(bytes_max);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}
+
 /// A name for an object that was given none: `table_column_suffix`, with a number if that is taken. The longer of
 /// table and column is shortened first, as PostgreSQL's `makeObjectName` does.
 fn choose_name(table: &str, columns: &str, suffix: &str, taken: impl Fn(&str) -> bool) -> String {
@@ -377,8 +344,23 @@ fn choose_name(table: &str, columns: &str, suffix: &str, taken: impl Fn(&str) ->
 
 /// The position of a column, or PostgreSQL's error.
 fn column_of(table: &Table, name: &Ident) -> Result<usize> {
-    let name = fold(name);
-    table.column(&name).ok_or_else(|| missing_column(table, &name))
+    table.column(&name.name).ok_or_else(|| missing_column(table, &name.name))
+}
+
+/// A kind of object, as messages and the catalog name it.
+fn kind_name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Table => "table",
+        ObjectKind::Index => "index",
+        ObjectKind::Sequence => "sequence",
+        ObjectKind::View => "view",
+        ObjectKind::MaterializedView => "materialized view",
+        ObjectKind::Schema => "schema",
+        ObjectKind::Column => "column",
+        ObjectKind::Constraint => "constraint",
+        ObjectKind::Database => "database",
+        ObjectKind::Role => "role",
+    }
 }
 
 /// The relation of this name if it exists, else an error or, with IF EXISTS, a notice.

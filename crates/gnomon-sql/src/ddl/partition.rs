@@ -3,60 +3,80 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeLock;
-use sqlparser::ast::{CreateTable, CreateTableOptions, Expr, ForValues, ObjectName};
+use gnomon_parser::ast::{
+    CreateTable, IndexElement, PartitionBound, PartitionBy, RelationName, SortDirection,
+};
 
-use super::{Ddl, refuse_taken, storage::TableParameters};
+use super::{Ddl, clauses::check_collation, column::column_of_key, refuse_taken, storage::TableParameters};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         model::{Index, Partition, PartitionOf, Partitioning, Table},
         partition::{PARTITIONS_MAX, Place},
     },
-    session::parse::{fold, plain_arguments},
     sink::{Tag, tag},
 };
 
 const INVALID_OBJECT_DEFINITION: SqlState = SqlState("42P17");
 
 /// Returns the partitioning that PARTITION BY gives a table whose columns are known.
-pub(super) fn partitioning(table: &Table, by: &Expr) -> Result<Partitioning> {
-    let Expr::Function(call) = by else {
-        return Err(SqlError::unsupported(format!("PARTITION BY {by}")));
-    };
-    let method = call.name.to_string().to_lowercase();
-    if method != "hash" {
-        return Err(SqlError::unsupported(format!("PARTITION BY {}", method.to_uppercase()))
-            .hint("Tables are partitioned by HASH."));
+pub(super) fn partitioning(table: &Table, by: &PartitionBy) -> Result<Partitioning> {
+    match &*by.strategy.name.to_ascii_lowercase() {
+        "hash" => {}
+        method @ ("range" | "list") => {
+            return Err(SqlError::unsupported(format!("PARTITION BY {}", method.to_uppercase()))
+                .hint("Tables are partitioned by HASH.")
+                .at(by.position));
+        }
+        other => {
+            let message = format!("unrecognized partitioning strategy \"{other}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
     }
-    let Some(arguments) = plain_arguments(call) else {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "PARTITION BY HASH needs a list of columns"));
-    };
-    let mut columns = Vec::new();
-    for argument in arguments {
-        let sqlparser::ast::FunctionArg::Unnamed(sqlparser::ast::FunctionArgExpr::Expr(Expr::Identifier(
-            name,
-        ))) = argument
-        else {
-            return Err(SqlError::unsupported("a partition key that is not a column"));
-        };
-        let position = table.column(&fold(name)).ok_or_else(|| {
-            SqlError::new(
-                SqlState::UNDEFINED_COLUMN,
-                format!("column \"{}\" named in partition key does not exist", fold(name)),
-            )
-        })?;
+    let mut columns = Vec::with_capacity(by.elements.len());
+    for element in &by.elements {
+        let position = key_column(table, element)?;
         if columns.contains(&position) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,
-                format!("column \"{}\" appears more than once in partition key", fold(name)),
-            ));
+                format!(
+                    "column \"{}\" appears more than once in partition key",
+                    table.columns[position].name
+                ),
+            )
+            .at(element.position));
         }
         columns.push(position);
     }
-    if columns.is_empty() {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "PARTITION BY HASH needs a column at least"));
-    }
     Ok(Partitioning { columns, modulus: 0, partitions: BTreeMap::new() })
+}
+
+/// Returns the column that an element of a partition key is.
+fn key_column(table: &Table, element: &IndexElement) -> Result<usize> {
+    let IndexElement {
+        key,
+        collation,
+        operator_class,
+        operator_class_options: _,
+        direction: SortDirection::Default,
+        is_nulls_first: None,
+        position,
+    } = element
+    else {
+        return Err(SqlError::unsupported("an order of a partition key").at(element.position));
+    };
+    let Some(name) = column_of_key(key) else {
+        return Err(SqlError::unsupported("a partition key that is not a column").at(*position));
+    };
+    if let Some(class) = operator_class {
+        return Err(SqlError::unsupported("an operator class of a partition key").at(class.position()));
+    }
+    let Some(column) = table.column(&name.name) else {
+        let message = format!("column \"{}\" named in partition key does not exist", name.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(*position));
+    };
+    check_collation(collation.as_ref(), Some(table.columns[column].ty.ty))?;
+    Ok(column)
 }
 
 /// Fails if a unique index of a table in partitions lacks a column of the partition key: entries of equal rows would
@@ -100,30 +120,46 @@ pub(super) fn refuse_partition(table: &Table, what: &str) -> Result<()> {
     }
 }
 
+/// Fails if ONLY leaves out the partitions of a table.
+pub(super) fn refuse_only(table: &Table, what: &str) -> Result<()> {
+    match &table.partitioning {
+        Some(partitioning) if !partitioning.partitions.is_empty() => {
+            Err(SqlError::unsupported(format!("{what} ONLY of a table in partitions")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The remainder that FOR VALUES gives a new partition, and the modulus.
-fn bound(table: &Table, name: &str, values: Option<&ForValues>) -> Result<(u16, u16)> {
+fn bound(table: &Table, name: &str, values: &PartitionBound) -> Result<(u16, u16)> {
     let Some(partitioning) = &table.partitioning else {
         return Err(SqlError::new(
             INVALID_OBJECT_DEFINITION,
-            format!("table \"{}\" is not partitioned", table.name),
+            format!("\"{}\" is not partitioned", table.name),
         ));
     };
-    let Some(ForValues::With { modulus, remainder }) = values else {
-        return Err(SqlError::new(
-            SqlState::INVALID_TABLE_DEFINITION,
-            "invalid bound specification for a hash partition",
-        )
-        .hint("Use FOR VALUES WITH (MODULUS ..., REMAINDER ...)."));
+    let invalid = |message: &str| SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message);
+    let (modulus, remainder, position) = match values {
+        PartitionBound::Hash { modulus, remainder, position } => (*modulus, *remainder, *position),
+        PartitionBound::Default(_) => {
+            let message = "a hash-partitioned table may not have a default partition";
+            return Err(invalid(message));
+        }
+        PartitionBound::List(_, position) | PartitionBound::Range { position, .. } => {
+            return Err(invalid("invalid bound specification for a hash partition")
+                .hint("Use FOR VALUES WITH (MODULUS ..., REMAINDER ...).")
+                .at(*position));
+        }
     };
-    let invalid = |message: String| SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message);
-    if *modulus == 0 {
-        return Err(invalid("modulus for hash partition must be an integer value greater than zero".into()));
+    if modulus <= 0 {
+        let message = "modulus for hash partition must be an integer value greater than zero";
+        return Err(invalid(message));
     }
     if remainder >= modulus {
-        return Err(invalid("remainder for hash partition must be less than modulus".into()));
+        return Err(invalid("remainder for hash partition must be less than modulus"));
     }
     let modulus =
-        u16::try_from(*modulus).ok().filter(|modulus| *modulus <= PARTITIONS_MAX).ok_or_else(|| {
+        u16::try_from(modulus).ok().filter(|modulus| *modulus <= PARTITIONS_MAX).ok_or_else(|| {
             SqlError::unsupported(format!("a modulus of {modulus}"))
                 .hint(format!("A table has {PARTITIONS_MAX} partitions at most."))
         })?;
@@ -131,13 +167,14 @@ fn bound(table: &Table, name: &str, values: Option<&ForValues>) -> Result<(u16, 
         return Err(SqlError::unsupported("partitions of several moduli")
             .detail(format!("The partitions of \"{}\" have modulus {}.", table.name, partitioning.modulus)));
     }
-    let remainder = *remainder as u16;
+    let remainder = u16::try_from(remainder).unwrap_or_default();
     match partitioning.partitions.get(&remainder) {
         None => Ok((remainder, modulus)),
         Some(other) => Err(SqlError::new(
             INVALID_OBJECT_DEFINITION,
             format!("partition \"{name}\" would overlap partition \"{}\"", other.name),
-        )),
+        )
+        .at(position)),
     }
 }
 
@@ -161,13 +198,15 @@ pub(super) fn add_partitions(ddl: &mut Ddl<'_>, table: &mut Table, count: u16) -
 }
 
 /// CREATE TABLE ... PARTITION OF.
-pub(super) fn create_partition(ddl: &mut Ddl<'_>, create: &CreateTable, parent: &ObjectName) -> Result<Tag> {
-    if !create.columns.is_empty() || !create.constraints.is_empty() || create.partition_by.is_some() {
+pub(super) fn create_partition(
+    ddl: &mut Ddl<'_>,
+    create: &CreateTable,
+    (parent, values): &(RelationName, PartitionBound),
+) -> Result<Tag> {
+    if !create.elements.is_empty() || create.partition_by.is_some() {
         return Err(SqlError::unsupported("a partition with definitions of its own"));
     }
-    if let CreateTableOptions::With(options) = &create.table_options
-        && TableParameters::read(options, ddl.notices)? != TableParameters::default()
-    {
+    if TableParameters::read(&create.options, ddl.notices)? != TableParameters::default() {
         return Err(SqlError::unsupported("storage parameters of a partition")
             .hint("Partitions have those of their table."));
     }
@@ -187,7 +226,7 @@ pub(super) fn create_partition(ddl: &mut Ddl<'_>, create: &CreateTable, parent: 
     if schema != table.schema {
         return Err(SqlError::unsupported("a partition in another schema than its table"));
     }
-    let (remainder, modulus) = bound(&table, &name.name, create.for_values.as_ref())?;
+    let (remainder, modulus) = bound(&table, &name.name, values)?;
     ddl.lock_table(&table, TreeLock::Exclusive)?;
     let mut changed = (*table).clone();
     let partition = Partition { oid: ddl.session.shared.new_oid()?, name: name.name };

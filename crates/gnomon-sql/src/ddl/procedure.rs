@@ -1,20 +1,23 @@
 //! CREATE and DROP PROCEDURE. A procedure is its text: its statements find their tables when it is called.
 
-use sqlparser::ast::{DataType, ObjectName};
+use std::sync::Arc;
+
+use gnomon_parser::ast::{
+    CreateProcedure, DropRoutine, ParameterMode, RoutineBody, RoutineName, RoutineParameter,
+};
 
 use super::Ddl;
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Parameter, Procedure},
-    context::{NAME_BYTES_MAX, Name, shorten},
+    context::Name,
     procedure::parse_body,
-    query::{Binder, Scope},
-    session::parse::{CreateProcedure, NewParameter, expression_text},
+    query::{Binder, Scope, relation_of},
     sink::{Tag, tag},
     statement::{Compiled, check_body},
+    syntax::expression_text,
     types::{Type, column_type, format_type, rows},
 };
-use std::sync::Arc;
 
 /// The most parameters that a procedure may have.
 const PARAMETERS_MAX: usize = 100;
@@ -44,18 +47,48 @@ fn check_replacement(old: &Procedure, parameters: &[Parameter]) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> Result<Tag> {
-    if create.language != "sql" {
-        let message = format!("language \"{}\" does not exist", create.language);
-        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint("Procedures are written in SQL."));
+/// Clauses of CREATE PROCEDURE that PostgreSQL carries out; it has others for functions only.
+const CLAUSES: [&str; 3] = ["set", "reset", "transform"];
+
+/// Returns the statements of a new procedure, as they are written.
+fn body(create: &CreateProcedure) -> Result<&str> {
+    if let Some(clause) = create.others.first() {
+        return Err(match CLAUSES.contains(&&*clause.name) {
+            true => SqlError::unsupported(format!("{} in CREATE PROCEDURE", clause.name.to_uppercase())),
+            false => invalid("invalid attribute in procedure definition"),
+        }
+        .at(clause.position));
     }
+    // Caller and definer have the same rights: there is one owner of everything.
+    let _ = create.is_security_definer;
+    // Only a body in quotes could be of another language.
+    let language = match (&create.language, &create.body) {
+        (Some(language), _) => &*language.name,
+        (None, Some(RoutineBody::Atomic { .. })) => "sql",
+        (None, _) => return Err(invalid("no language specified")),
+    };
+    match &create.body {
+        _ if language != "sql" => {
+            let message = format!("language \"{language}\" does not exist");
+            Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint("Procedures are written in SQL."))
+        }
+        None => Err(invalid("no function body specified")),
+        Some(RoutineBody::Text(texts)) => match &texts[..] {
+            [text] => Ok(text),
+            _ => Err(invalid("only one AS item needed for language \"sql\"")),
+        },
+        Some(RoutineBody::Atomic { text, statements: _ }) => Ok(text),
+    }
+}
+
+pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> Result<Tag> {
+    let body = body(create)?;
     ddl.begin("CREATE PROCEDURE")?;
-    let name = ddl.session.name(&create.name)?;
+    let name = ddl.session.name(&relation_of(&create.name)?)?;
     let view = ddl.session.view();
     let schema = view.schema_for(&name)?;
     let parameters = parameters(ddl, &create.parameters)?;
-    let shortened = shorten(&name.name, NAME_BYTES_MAX).to_owned();
-    let old = view.catalog.procedure(&schema, &shortened).cloned();
+    let old = view.catalog.procedure(&schema, &name.name).cloned();
     if let Some(old) = &old {
         let types = |parameters: &[Parameter]| -> Vec<Type> {
             parameters.iter().map(|parameter| parameter.ty.ty).collect()
@@ -76,17 +109,16 @@ pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> R
         Some(old) => old.oid,
         None => ddl.session.shared.new_oid()?,
     };
-    let procedure =
-        Arc::new(Procedure { oid, schema, name: shortened, parameters, body: create.body.clone() });
+    let procedure = Arc::new(Procedure { oid, schema, name: name.name, parameters, body: body.to_owned() });
     // Finds its errors now; what it uses may be gone when it is called.
-    let compiled = Compiled::new(&procedure, parse_body(&procedure)?);
+    let compiled = Compiled::new(&procedure, parse_body(&procedure, ddl.notices)?);
     check_body(ddl.session, &compiled)?;
     let made = Arc::unwrap_or_clone(procedure);
     ddl.change(|catalog| catalog.put_procedure(made))?;
     tag("CREATE PROCEDURE")
 }
 
-fn parameters(ddl: &mut Ddl<'_>, given: &[NewParameter]) -> Result<Vec<Parameter>> {
+fn parameters(ddl: &mut Ddl<'_>, given: &[RoutineParameter]) -> Result<Vec<Parameter>> {
     if given.len() > PARAMETERS_MAX {
         return Err(SqlError::new(
             SqlState::PROGRAM_LIMIT_EXCEEDED,
@@ -95,55 +127,78 @@ fn parameters(ddl: &mut Ddl<'_>, given: &[NewParameter]) -> Result<Vec<Parameter
     }
     let mut parameters: Vec<Parameter> = Vec::with_capacity(given.len());
     for new in given {
+        let name = new.name.as_ref().map(|name| String::from(&*name.name));
+        let (is_input, is_output) = match new.mode {
+            ParameterMode::In => (true, false),
+            ParameterMode::Out => (false, true),
+            ParameterMode::InOut => (true, true),
+            ParameterMode::Variadic => return Err(variadic(new)),
+        };
         // A modifier is of columns: PostgreSQL drops it here, too.
-        let ty = column_type(&new.ty)?.ty.into();
-        if !rows::can_store(column_type(&new.ty)?.ty) {
-            return Err(SqlError::unsupported(format!("a parameter of type {}", new.ty)));
-        }
-        if let Some(name) = &new.name
+        let ty = parameter_type(new)?.into();
+        if let Some(name) = &name
             && parameters.iter().any(|known| known.name.as_ref() == Some(name))
         {
             return Err(invalid(format!("parameter name \"{name}\" used more than once")));
         }
         let default = match &new.default {
-            Some(_) if !new.is_input => {
+            Some(_) if !is_input => {
                 return Err(invalid("only input parameters can have default values"));
             }
             Some(default) => {
                 ddl.session.with_types(|types, view| {
                     let mut binder = Binder::new(view, types, &[]);
-                    binder.assign(default, &Scope::empty(), new.name.as_deref().unwrap_or("default"), ty)
+                    binder.assign(default, &Scope::empty(), name.as_deref().unwrap_or("default"), ty)
                 })?;
                 Some(expression_text(default)?)
             }
-            None if new.is_input && parameters.iter().any(|before| before.default.is_some()) => {
+            None if is_input && parameters.iter().any(|before| before.default.is_some()) => {
                 return Err(invalid(
                     "input parameters after one with a default value must also have defaults",
                 ));
             }
             None => None,
         };
-        let NewParameter { name, is_input, is_output, .. } = new.clone();
         parameters.push(Parameter { name, ty, is_input, is_output, default });
     }
     Ok(parameters)
 }
 
-pub(super) fn drop_procedures(
-    ddl: &mut Ddl<'_>,
-    procedures: &[(ObjectName, Option<Vec<DataType>>)],
-    if_exists: bool,
-) -> Result<Tag> {
+fn variadic(parameter: &RoutineParameter) -> SqlError {
+    SqlError::unsupported("a VARIADIC parameter of a procedure").at(parameter.position)
+}
+
+fn parameter_type(parameter: &RoutineParameter) -> Result<Type> {
+    if parameter.ty.is_set {
+        return Err(invalid("procedures cannot accept set arguments"));
+    }
+    let ty = column_type(&parameter.ty)?.ty;
+    match rows::can_store(ty) {
+        true => Ok(ty),
+        false => {
+            Err(SqlError::unsupported(format!("a parameter of type {}", parameter.ty))
+                .at(parameter.ty.position))
+        }
+    }
+}
+
+/// Returns the types of the parameters by which a procedure is named, whichever way they go.
+fn types_of(parameters: &[RoutineParameter]) -> Result<Vec<Type>> {
+    let types = parameters.iter().map(|parameter| match parameter.mode {
+        ParameterMode::Variadic => Err(variadic(parameter)),
+        ParameterMode::In | ParameterMode::Out | ParameterMode::InOut => Ok(column_type(&parameter.ty)?.ty),
+    });
+    types.collect()
+}
+
+pub(super) fn drop_procedures(ddl: &mut Ddl<'_>, drop: &DropRoutine) -> Result<Tag> {
+    // Nothing depends on a procedure.
+    let DropRoutine { routines, if_exists, is_cascade: _ } = drop;
     ddl.begin("DROP PROCEDURE")?;
-    for (name, types) in procedures {
-        let name = ddl.session.name(name)?;
+    for RoutineName { name, parameters } in routines {
+        let name = ddl.session.name(&relation_of(name)?)?;
         let found = ddl.session.view().procedure(&name);
-        let types: Option<Vec<Type>> = match types {
-            Some(types) => {
-                Some(types.iter().map(|ty| column_type(ty).map(|ty| ty.ty)).collect::<Result<_>>()?)
-            }
-            None => None,
-        };
+        let types = parameters.as_deref().map(types_of).transpose()?;
         let fits = |procedure: &Procedure| {
             let is = |of: &mut dyn Iterator<Item = Type>| {
                 types.as_ref().is_none_or(|types| of.eq(types.iter().copied()))
@@ -153,7 +208,7 @@ pub(super) fn drop_procedures(
         };
         match found.filter(|procedure| fits(procedure)) {
             Some(procedure) => ddl.change(|catalog| catalog.remove_procedure(procedure.oid))?,
-            None if if_exists => ddl.notices.push(Notice::note(
+            None if *if_exists => ddl.notices.push(Notice::note(
                 SqlState::SUCCESSFUL_COMPLETION,
                 format!("procedure {} does not exist, skipping", signature(&name, types.as_deref())),
             )),

@@ -1,7 +1,10 @@
 //! CREATE and ALTER SEQUENCE.
 
 use gnomon_engine::TreeLock;
-use sqlparser::ast::{ObjectName, ObjectNamePart};
+use gnomon_parser::ast::{
+    AlterSequence, CreateSequence, Persistence, QualifiedName, RelationName, SequenceOption,
+    SequenceOptionKind,
+};
 
 use super::{Ddl, clauses::sequence_cache, column_of, refuse_taken, skip_missing};
 use crate::{
@@ -10,7 +13,7 @@ use crate::{
         Relation,
         model::{Oid, Sequence},
     },
-    session::parse::SequenceOption,
+    query::relation_of,
     sink::{Tag, tag},
     types::{ColumnType, Type, column_type},
 };
@@ -26,11 +29,32 @@ pub(super) struct SequenceSpec {
     /// RESTART, with its value if one was given.
     pub(super) restart: Option<Option<i64>>,
     /// OWNED BY, with the column; none for NONE.
-    owned_by: Option<Option<ObjectName>>,
+    owned_by: Option<Option<QualifiedName>>,
+    /// SEQUENCE NAME.
+    pub(super) name: Option<RelationName>,
 }
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+fn conflicting(option: &SequenceOption) -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options").at(option.position)
+}
+
+/// The value of an option as a number.
+fn number(text: &str) -> Result<i64> {
+    let digits = text.trim_start_matches(['-', '+']);
+    text.parse().map_err(|_| match digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        true => SqlError::new(
+            SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("value \"{text}\" is out of range for type bigint"),
+        ),
+        false => SqlError::new(
+            SqlState::INVALID_TEXT_REPRESENTATION,
+            format!("invalid input syntax for type bigint: \"{text}\""),
+        ),
+    })
 }
 
 /// The values of an integer type.
@@ -54,6 +78,7 @@ impl SequenceSpec {
             cycle: false,
             restart: None,
             owned_by: None,
+            name: None,
         }
     }
 
@@ -68,13 +93,47 @@ impl SequenceSpec {
             cycle: sequence.cycle,
             restart: None,
             owned_by: None,
+            name: None,
         }
     }
 
-    pub(super) fn apply(&mut self, option: &SequenceOption) -> Result<()> {
-        match option {
-            SequenceOption::As(data_type) => {
-                let ty = column_type(data_type)?;
+    /// Returns the options of the sequence of an identity column.
+    pub(super) fn of_identity(ty: ColumnType, options: &[SequenceOption]) -> Result<SequenceSpec> {
+        if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
+            return Err(invalid("identity column type must be smallint, integer, or bigint"));
+        }
+        let mut spec = SequenceSpec::new(ty);
+        for option in options {
+            match &option.kind {
+                SequenceOptionKind::As(_) => return Err(conflicting(option)),
+                SequenceOptionKind::OwnedBy(_) => {
+                    return Err(SqlError::unsupported("OWNED BY of an identity column").at(option.position));
+                }
+                SequenceOptionKind::SequenceName(name) => spec.name = Some(relation_of(name)?),
+                _ => {}
+            }
+        }
+        spec.apply_all(options)?;
+        Ok(spec)
+    }
+
+    /// Adds options, each of which may be given once.
+    pub(super) fn apply_all(&mut self, options: &[SequenceOption]) -> Result<()> {
+        for (at, option) in options.iter().enumerate() {
+            let kind = std::mem::discriminant(&option.kind);
+            if options[..at].iter().any(|before| std::mem::discriminant(&before.kind) == kind) {
+                return Err(conflicting(option));
+            }
+            self.apply(option)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, option: &SequenceOption) -> Result<()> {
+        use SequenceOptionKind as O;
+        match &option.kind {
+            O::As(name) => {
+                let ty = column_type(name)?;
                 if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
                     return Err(invalid("sequence type must be smallint, integer, or bigint"));
                 }
@@ -84,18 +143,34 @@ impl SequenceSpec {
                 self.max = self.max.filter(|bound| *bound != max);
                 self.ty = ty;
             }
-            SequenceOption::Increment(0) => return Err(invalid("INCREMENT must not be zero")),
-            SequenceOption::Increment(increment) => self.increment = *increment,
-            SequenceOption::Min(min) => self.min = *min,
-            SequenceOption::Max(max) => self.max = *max,
-            SequenceOption::Start(start) => self.start = Some(*start),
-            SequenceOption::Restart(value) => self.restart = Some(*value),
-            SequenceOption::Cache(cache) if *cache <= 0 => {
-                return Err(invalid(format!("CACHE ({cache}) must be greater than zero")));
+            O::Increment(text) => match number(text)? {
+                0 => return Err(invalid("INCREMENT must not be zero")),
+                increment => self.increment = increment,
+            },
+            O::MinValue(min) => self.min = min.as_deref().map(number).transpose()?,
+            O::MaxValue(max) => self.max = max.as_deref().map(number).transpose()?,
+            O::Start(start) => self.start = Some(number(start)?),
+            O::Restart(value) => self.restart = Some(value.as_deref().map(number).transpose()?),
+            O::Cache(text) => {
+                let cache = number(text)?;
+                if cache <= 0 {
+                    return Err(invalid(format!("CACHE ({cache}) must be greater than zero")));
+                }
             }
-            SequenceOption::Cache(_) => {}
-            SequenceOption::Cycle(cycle) => self.cycle = *cycle,
-            SequenceOption::OwnedBy(owner) => self.owned_by = Some(owner.clone()),
+            O::Cycle(cycle) => self.cycle = *cycle,
+            O::OwnedBy(owner) => {
+                let is_none = matches!(&owner.0[..], [word] if *word.name == *"none");
+                self.owned_by = Some((!is_none).then(|| owner.clone()));
+            }
+            O::SequenceName(_) if self.name.is_some() => {}
+            O::SequenceName(_) => {
+                let message = "invalid sequence option SEQUENCE NAME";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(option.position));
+            }
+            O::Logged(_) => {
+                let what = "LOGGED or UNLOGGED of a sequence";
+                return Err(SqlError::unsupported(what).at(option.position));
+            }
         }
         Ok(())
     }
@@ -151,17 +226,18 @@ impl SequenceSpec {
     }
 }
 
-pub(super) fn create_sequence(
-    ddl: &mut Ddl<'_>,
-    name: &ObjectName,
-    if_not_exists: bool,
-    options: &[SequenceOption],
-) -> Result<Tag> {
+pub(super) fn create_sequence(ddl: &mut Ddl<'_>, create: &CreateSequence) -> Result<Tag> {
+    let CreateSequence { name, persistence, if_not_exists, options } = create;
+    match persistence {
+        Persistence::Permanent => {}
+        Persistence::Unlogged => ddl.notices.push(Notice::no_effect("UNLOGGED", "every sequence is durable")),
+        Persistence::Temporary => return Err(SqlError::unsupported("a temporary sequence")),
+    }
     ddl.begin("CREATE SEQUENCE")?;
     let name = ddl.session.name(name)?;
     let view = ddl.session.view();
     let schema = view.schema_for(&name)?;
-    if view.catalog.has_relation(&schema, &name.name) && if_not_exists {
+    if view.catalog.has_relation(&schema, &name.name) && *if_not_exists {
         ddl.notices.push(Notice::note(
             SqlState::DUPLICATE_TABLE,
             format!("relation \"{}\" already exists, skipping", name.name),
@@ -170,24 +246,16 @@ pub(super) fn create_sequence(
     }
     refuse_taken(&view, &schema, &name.name)?;
     let mut spec = SequenceSpec::new(ColumnType { ty: Type::Int8, modifier: -1 });
-    for option in options {
-        if matches!(option, SequenceOption::Cache(count) if *count != 1) {
-            sequence_cache(ddl.notices);
-        }
-        spec.apply(option)?;
-    }
+    sequence_cache(options, ddl.notices);
+    spec.apply_all(options)?;
     let owner = owner(ddl, &spec)?.flatten();
     let sequence = spec.build(ddl.session.shared.new_oid()?, &schema, &name.name, owner)?;
     ddl.change(|catalog| catalog.put_sequence(sequence))?;
     tag("CREATE SEQUENCE")
 }
 
-pub(super) fn alter_sequence(
-    ddl: &mut Ddl<'_>,
-    name: &ObjectName,
-    if_exists: bool,
-    options: &[SequenceOption],
-) -> Result<Tag> {
+pub(super) fn alter_sequence(ddl: &mut Ddl<'_>, alter: &AlterSequence) -> Result<Tag> {
+    let AlterSequence { name, if_exists, options } = alter;
     ddl.begin("ALTER SEQUENCE")?;
     let name = ddl.session.name(name)?;
     let sequence = match ddl.session.view().find(&name) {
@@ -199,18 +267,14 @@ pub(super) fn alter_sequence(
             ));
         }
         None => {
-            skip_missing(&name, "relation", if_exists, ddl.notices)?;
+            skip_missing(&name, "relation", *if_exists, ddl.notices)?;
             return tag("ALTER SEQUENCE");
         }
     };
     ddl.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
     let mut spec = SequenceSpec::of(&sequence);
-    for option in options {
-        if matches!(option, SequenceOption::Cache(count) if *count != 1) {
-            sequence_cache(ddl.notices);
-        }
-        spec.apply(option)?;
-    }
+    sequence_cache(options, ddl.notices);
+    spec.apply_all(options)?;
     let owner = match owner(ddl, &spec)? {
         Some(owner) => owner,
         None => sequence.owner,
@@ -241,13 +305,13 @@ fn owner(ddl: &mut Ddl<'_>, spec: &SequenceSpec) -> Result<Option<Option<(Oid, u
     let Some(name) = owned_by else { return Ok(Some(None)) };
     let mut table = name.clone();
     let column = match table.0.pop() {
-        Some(ObjectNamePart::Identifier(column)) if !table.0.is_empty() => column,
+        Some(column) if !table.0.is_empty() => column,
         _ => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "invalid OWNED BY option")
                 .hint("Specify OWNED BY table.column or OWNED BY NONE."));
         }
     };
-    let table = ddl.session.view().table(&ddl.session.name(&table)?)?;
+    let table = ddl.session.view().table(&ddl.session.name(&relation_of(&table)?)?)?;
     let position = column_of(&table, &column)?;
     Ok(Some(Some((table.oid, position))))
 }

@@ -1,9 +1,11 @@
 //! Storage parameters: the size of pages, partitions, copies in all of them.
 
-use gnomon_engine::PageSize;
-use sqlparser::ast::{BinaryOperator, Expr, SqlOption, Value};
+use std::borrow::Cow;
 
-use crate::{Notice, Result, SqlError, SqlState, catalog::partition::PARTITIONS_MAX, session::parse::fold};
+use gnomon_engine::PageSize;
+use gnomon_parser::ast::{DefinitionItem, OptionValue};
+
+use crate::{Notice, Result, SqlError, SqlState, catalog::partition::PARTITIONS_MAX};
 
 /// The name of the storage parameter.
 pub(super) const PAGE_SIZE: &str = "page_size";
@@ -41,17 +43,14 @@ pub(super) struct TableParameters {
 }
 
 impl TableParameters {
-    pub fn read(options: &[SqlOption], notices: &mut Vec<Notice>) -> Result<TableParameters> {
+    pub fn read(options: &[DefinitionItem], notices: &mut Vec<Notice>) -> Result<TableParameters> {
         let mut found = TableParameters::default();
-        for option in options {
-            let SqlOption::KeyValue { key, value } = option else {
-                return Err(SqlError::unsupported(format!("the storage parameter {option}")));
-            };
-            match fold(key).as_str() {
-                PAGE_SIZE => found.page_size = Some(page_size(value)?),
-                REPLICATED => found.replicated = Some(replicated(value)?),
-                PARTITIONS => found.partitions = Some(partitions(value)?),
-                key => check_ignored(key, &TABLE_PARAMETERS, notices)?,
+        for option in read_options(options)? {
+            match &*option.name {
+                PAGE_SIZE => found.page_size = Some(page_size(&option.value)?),
+                REPLICATED => found.replicated = Some(replicated(&option.value)?),
+                PARTITIONS => found.partitions = Some(partitions(&option.value)?),
+                name => check_ignored(name, &TABLE_PARAMETERS, notices)?,
             }
         }
         Ok(found)
@@ -59,16 +58,53 @@ impl TableParameters {
 }
 
 /// Reads the storage parameters of an index. Returns its page size, if it is given.
-pub(super) fn page_size_of_index(options: &[Expr], notices: &mut Vec<Notice>) -> Result<Option<PageSize>> {
+pub(super) fn page_size_of_index(
+    options: &[DefinitionItem],
+    notices: &mut Vec<Notice>,
+) -> Result<Option<PageSize>> {
     let mut found = None;
-    for option in options {
-        let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = option else {
-            return Err(SqlError::unsupported(format!("the storage parameter {option}")));
-        };
-        match &**left {
-            Expr::Identifier(name) if fold(name) == PAGE_SIZE => found = Some(page_size(right)?),
-            name => check_ignored(&name.to_string().to_lowercase(), &INDEX_PARAMETERS, notices)?,
+    for option in read_options(options)? {
+        match &*option.name {
+            PAGE_SIZE => found = Some(page_size(&option.value)?),
+            name => check_ignored(name, &INDEX_PARAMETERS, notices)?,
         }
+    }
+    Ok(found)
+}
+
+/// An option of a relation: its name, with its namespace, and its value as it was written, without quotes.
+pub(super) struct RelationOption<'o> {
+    pub(super) name: Cow<'o, str>,
+    pub(super) value: Cow<'o, str>,
+}
+
+/// Reads the options of a relation, each of which may be given once. One without a value is true.
+pub(super) fn read_options(options: &[DefinitionItem]) -> Result<Vec<RelationOption<'_>>> {
+    let mut found: Vec<RelationOption<'_>> = Vec::with_capacity(options.len());
+    for DefinitionItem { namespace, name, value } in options {
+        let name = match namespace {
+            Some(namespace) if *namespace.name == *"toast" => Cow::from(format!("toast.{}", name.name)),
+            Some(namespace) => {
+                let message = format!("unrecognized parameter namespace \"{}\"", namespace.name);
+                return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+            }
+            None => Cow::from(&*name.name),
+        };
+        if found.iter().any(|known| known.name == name) {
+            let message = format!("parameter \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        let value = match value {
+            None => Cow::from("true"),
+            Some(OptionValue::Word(word)) => Cow::from(&*word.name),
+            Some(OptionValue::String(text) | OptionValue::Number(text)) => Cow::from(&**text),
+            Some(OptionValue::Type(ty)) => Cow::from(ty.to_string()),
+            Some(OptionValue::Operator(operator)) => Cow::from(operator.to_string()),
+            Some(OptionValue::Star | OptionValue::List(_)) => {
+                return Err(SqlError::unsupported(format!("this value of the parameter \"{name}\"")));
+            }
+        };
+        found.push(RelationOption { name, value });
     }
     Ok(found)
 }
@@ -84,20 +120,8 @@ fn check_ignored(name: &str, known: &[&str], notices: &mut Vec<Notice>) -> Resul
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
-/// A value as it was written, without quotes.
-pub(super) fn text(value: &Expr) -> String {
-    match value {
-        Expr::Value(value) => match &value.value {
-            Value::Number(number, _) => number.to_string(),
-            Value::SingleQuotedString(text) => text.clone(),
-            other => other.to_string(),
-        },
-        other => other.to_string(),
-    }
-}
-
-fn replicated(value: &Expr) -> Result<bool> {
-    match text(value).to_lowercase().as_str() {
+fn replicated(text: &str) -> Result<bool> {
+    match text.to_lowercase().as_str() {
         "true" | "on" | "yes" | "1" => Ok(true),
         "false" | "off" | "no" | "0" => Ok(false),
         other => Err(SqlError::new(
@@ -107,8 +131,7 @@ fn replicated(value: &Expr) -> Result<bool> {
     }
 }
 
-fn partitions(value: &Expr) -> Result<u16> {
-    let text = text(value);
+fn partitions(text: &str) -> Result<u16> {
     text.parse().ok().filter(|count| (1..=PARTITIONS_MAX).contains(count)).ok_or_else(|| {
         SqlError::new(
             SqlState::INVALID_PARAMETER_VALUE,
@@ -119,8 +142,7 @@ fn partitions(value: &Expr) -> Result<u16> {
 }
 
 /// A size in bytes, or as text with one of PostgreSQL's units: B, kB, MB.
-fn page_size(value: &Expr) -> Result<PageSize> {
-    let text = text(value);
+fn page_size(text: &str) -> Result<PageSize> {
     let trimmed = text.trim();
     let digits = trimmed.trim_end_matches(|c: char| !c.is_ascii_digit());
     let factor = match trimmed[digits.len()..].trim_start() {
@@ -146,7 +168,7 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers_of_bytes_or_have_units() {
-        let parse = |text: &str| page_size(&Expr::value(Value::SingleQuotedString(text.into()))).ok();
+        let parse = |text: &str| page_size(text).ok();
         for (text, bytes) in
             [("512", 512), ("16384", 16 << 10), ("16kB", 16 << 10), (" 64 kB ", 64 << 10), ("1MB", 1 << 20)]
         {

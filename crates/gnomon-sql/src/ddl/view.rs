@@ -1,13 +1,13 @@
-//! CREATE VIEW, and COMMENT.
+//! CREATE VIEW, and what views use.
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use sqlparser::ast::{
-    self, CreateTableOptions, CreateView, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
-    Query, SetExpr, SqlOption, TableFactor, Visit, VisitMut, Visitor, VisitorMut, visit_relations,
+use gnomon_parser::{
+    ast::{CreateView, DefinitionItem, Expr, JoinCondition, Query, RelationName, TableReference},
+    visit::Visitor,
 };
 
-use super::{Ddl, clauses, column::has_constraint, column_of, refuse_taken, storage::text};
+use super::{Ddl, clauses, refuse_taken, storage::read_options};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
@@ -15,11 +15,10 @@ use crate::{
         model::{Oid, View},
     },
     context::{Name, query_of},
-    functions::quote_ident,
     query::{Binder, Planned},
-    session::parse::{fold, parse_query, query_text},
     settings::bool_word,
     sink::{Tag, tag},
+    syntax::query_text,
     types::{ColumnType, Type},
 };
 
@@ -27,23 +26,12 @@ use crate::{
 ///
 /// A view's query is planned apart from the query around it, and conditions from around are tested on its rows: every
 /// view is the barrier that `security_barrier` asks for.
-fn view_options(options: &CreateTableOptions, notices: &mut Vec<Notice>) -> Result<Vec<String>> {
-    let options = match options {
-        CreateTableOptions::None => return Ok(Vec::new()),
-        CreateTableOptions::With(options) => options,
-        _ => return Err(SqlError::unsupported("OPTIONS of a view")),
-    };
+fn view_options(options: &[DefinitionItem], notices: &mut Vec<Notice>) -> Result<Vec<String>> {
     let invalid = |message| SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message);
-    let mut found: Vec<(String, String)> = Vec::with_capacity(options.len());
-    for option in options {
-        let SqlOption::KeyValue { key, value } = option else {
-            return Err(SqlError::unsupported(format!("the option {option} of a view")));
-        };
-        let (name, value) = (fold(key), text(value));
-        if found.iter().any(|(known, _)| *known == name) {
-            return Err(invalid(format!("parameter \"{name}\" specified more than once")));
-        }
-        match name.as_str() {
+    let mut found = Vec::with_capacity(options.len());
+    for option in read_options(options)? {
+        let (name, value) = (option.name, option.value);
+        match &*name {
             "security_barrier" | "security_invoker" if bool_word(&value).is_none() => {
                 return Err(invalid(format!("invalid value for boolean option \"{name}\": {value}")));
             }
@@ -57,9 +45,9 @@ fn view_options(options: &CreateTableOptions, notices: &mut Vec<Notice>) -> Resu
             "check_option" => return Err(SqlError::unsupported("WITH CHECK OPTION")),
             _ => return Err(invalid(format!("unrecognized parameter \"{name}\""))),
         }
-        found.push((name, value));
+        found.push(format!("{name}={value}"));
     }
-    Ok(found.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+    Ok(found)
 }
 
 pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag> {
@@ -83,8 +71,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
         }
     };
     // Names and stars mean what they mean now, wherever and whenever the view is used.
-    let mut query = (*create.query).clone();
-    write_out_tables(&mut query)?;
+    let mut query = create.query.clone();
     refuse_columns_of_joins(&query)?;
     let planned = ddl
         .session
@@ -92,8 +79,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     if !planned.params.is_empty() {
         return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
     }
-    let given: Vec<String> = create.columns.iter().map(|column| fold(&column.name)).collect();
-    if given.len() > planned.columns.len() {
+    if create.columns.len() > planned.columns.len() {
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
             "CREATE VIEW specifies more column names than columns",
@@ -105,7 +91,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
             _ => column.ty,
         };
-        let name = given.get(i).unwrap_or(&column.name).clone();
+        let name = create.columns.get(i).map_or(column.name.as_str(), |given| &given.name).to_owned();
         if columns.iter().any(|(other, _)| *other == name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,
@@ -139,14 +125,25 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     tag("CREATE VIEW")
 }
 
+/// Visits the relations that a query names.
+struct EachRelation<F>(F);
+
+impl<F: FnMut(&RelationName) -> ControlFlow<()>> Visitor for EachRelation<F> {
+    type Break = ();
+
+    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
+        (self.0)(name)
+    }
+}
+
 /// The views that a query uses, through other views too.
 fn views_using_query(ddl: &Ddl<'_>, query: &Query) -> Result<Vec<Oid>> {
     let mut found: Vec<Arc<View>> = Vec::new();
     let mut pending = vec![query.clone()];
     while let Some(query) = pending.pop() {
         let mut next = Vec::new();
-        let _: ControlFlow<()> = visit_relations(&query, |relation| {
-            if let Some(Relation::View(view)) = relation_in_view(ddl, relation)
+        let mut visitor = EachRelation(|name: &RelationName| {
+            if let Some(Relation::View(view)) = relation_in_view(ddl, name)
                 && !found.iter().any(|known| known.oid == view.oid)
             {
                 found.push(view.clone());
@@ -154,15 +151,16 @@ fn views_using_query(ddl: &Ddl<'_>, query: &Query) -> Result<Vec<Oid>> {
             }
             ControlFlow::Continue(())
         });
+        let _: ControlFlow<()> = visitor.visit_query(&query);
         for view in next {
-            pending.push(*query_of(&view)?);
+            pending.push(query_of(&view)?);
         }
     }
     Ok(found.iter().map(|view| view.oid).collect())
 }
 
 /// Returns the relation that a name in the query of a view stands for. These names are all qualified.
-fn relation_in_view(ddl: &Ddl<'_>, name: &ObjectName) -> Option<Relation> {
+fn relation_in_view(ddl: &Ddl<'_>, name: &RelationName) -> Option<Relation> {
     let name = Name::of(name, &ddl.session.database).ok()?;
     ddl.session.catalog().relation(name.schema.as_deref()?, &name.name)
 }
@@ -178,90 +176,21 @@ pub(super) fn views_using(ddl: &Ddl<'_>, oid: Oid, column: Option<&str>) -> Resu
     let mut found = Vec::new();
     for view in catalog.views() {
         let query = query_of(view)?;
-        let names_relation = visit_relations(&query, |name| {
-            let same = match relation_in_view(ddl, name) {
+        let mut visitor = EachRelation(|name: &RelationName| {
+            break_if(match relation_in_view(ddl, name) {
                 Some(Relation::Table(table)) => table.oid == oid,
                 Some(Relation::View(view)) => view.oid == oid,
                 _ => false,
-            };
-            if same { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .is_break();
-        let names_column = column.is_none_or(|name| query.visit(&mut NamesColumn { name, place }).is_break());
+            })
+        });
+        let names_relation = visitor.visit_query(&query).is_break();
+        let names_column =
+            column.is_none_or(|name| NamesColumn { name, place }.visit_query(&query).is_break());
         if names_relation && names_column {
             found.push(view.clone());
         }
     }
     Ok(found)
-}
-
-pub(super) fn comment(ddl: &mut Ddl<'_>, kind: &str, name: &ObjectName, text: Option<&str>) -> Result<Tag> {
-    ddl.begin("COMMENT")?;
-    let key = match kind {
-        // There is one database, and it has no row of its own to comment on.
-        "database" | "role" => {
-            let what = format!("COMMENT ON {}", kind.to_uppercase());
-            ddl.notices.push(Notice::no_effect(&what, "there is one, and it has no row of its own"));
-            None
-        }
-        "schema" => {
-            let name = ddl.session.name(name)?;
-            match ddl.session.view().schema_oid(&name.name) {
-                Some(oid) => Some((oid, 0)),
-                None => return Err(name.missing("schema")),
-            }
-        }
-        "column" => {
-            let mut table = name.clone();
-            let Some(ObjectNamePart::Identifier(column)) = table.0.pop() else {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
-            };
-            if table.0.is_empty() {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified"));
-            }
-            let table = ddl.session.view().table(&ddl.session.name(&table)?)?;
-            let position = column_of(&table, &column)?;
-            Some((table.oid, u32::try_from(position + 1).unwrap_or(u32::MAX)))
-        }
-        "constraint" => {
-            let mut table = name.clone();
-            let constraint = table.0.pop().and_then(|part| part.as_ident().map(fold)).unwrap_or_default();
-            let table = ddl.session.view().table(&ddl.session.name(&table)?)?;
-            let index =
-                table.all_indexes().find(|index| index.name == constraint).map(|index| (index.oid, 0));
-            if index.is_none() && !has_constraint(&table, &constraint) {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!(
-                        "constraint {} for table {} does not exist",
-                        quote_ident(&constraint),
-                        quote_ident(&table.name)
-                    ),
-                ));
-            }
-            index
-        }
-        "table" | "index" | "sequence" | "view" => {
-            let name = ddl.session.name(name)?;
-            match ddl.session.view().find(&name) {
-                Some(relation) if relation.kind() == kind => {
-                    ddl.session.view().relation_oid(&name).map(|oid| (oid, 0))
-                }
-                Some(_) => {
-                    return Err(SqlError::new(
-                        SqlState::WRONG_OBJECT_TYPE,
-                        format!("\"{}\" is not a {kind}", name.name),
-                    ));
-                }
-                None => return Err(name.missing("relation")),
-            }
-        }
-        other => return Err(SqlError::unsupported(format!("COMMENT ON {}", other.to_uppercase()))),
-    };
-    if let Some(key) = key {
-        ddl.change(|catalog| catalog.put_comment(key, text))?;
-    }
-    tag("COMMENT")
 }
 
 /// Refuses a list of columns behind the alias of a join: a column that a table of the join gets would come between
@@ -270,54 +199,22 @@ fn refuse_columns_of_joins(query: &Query) -> Result<()> {
     struct Find;
     impl Visitor for Find {
         type Break = ();
-        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-            break_if(matches!(
-                factor,
-                TableFactor::NestedJoin { alias: Some(alias), .. } if !alias.columns.is_empty()
-            ))
+        fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
+            if let TableReference::Join(join) = table
+                && join.alias.as_ref().is_some_and(|alias| !alias.columns.is_empty())
+            {
+                return ControlFlow::Break(());
+            }
+            self.walk_table(table)
         }
     }
-    match query.visit(&mut Find) {
+    match Find.visit_query(query) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => {
             Err(SqlError::unsupported("a view of a join with an alias and a list of columns")
                 .hint("Name the columns in a subquery: (SELECT ... FROM ...) AS alias (...)."))
         }
     }
-}
-
-/// Writes `TABLE name` as the SELECT that it is short for.
-fn write_out_tables(query: &mut Query) -> Result<()> {
-    struct WriteOut;
-    impl VisitorMut for WriteOut {
-        type Break = SqlError;
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-            let mut bodies = vec![&mut *query.body];
-            while let Some(body) = bodies.pop() {
-                match body {
-                    SetExpr::SetOperation { left, right, .. } => bodies.extend([&mut **left, &mut **right]),
-                    SetExpr::Table(table) => {
-                        match parse_query(&format!("SELECT * FROM {}", name_in(table))) {
-                            Ok(select) => *body = *select.body,
-                            Err(error) => return ControlFlow::Break(error),
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    match query.visit(&mut WriteOut) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
-}
-
-/// The name in a command `TABLE name`.
-fn name_in(table: &ast::Table) -> String {
-    let parts = table.schema_name.iter().chain(&table.table_name);
-    parts.map(|name| quote_ident(&name.to_lowercase())).collect::<Vec<_>>().join(".")
 }
 
 /// Breaks off where a query names a column, of whatever table.
@@ -327,27 +224,6 @@ struct NamesColumn<'n> {
     place: usize,
 }
 
-impl NamesColumn<'_> {
-    fn in_joins(&self, item: &ast::TableWithJoins) -> bool {
-        item.joins.iter().any(|join| match &join.join_operator {
-            JoinOperator::Join(JoinConstraint::Using(names))
-            | JoinOperator::Inner(JoinConstraint::Using(names))
-            | JoinOperator::Left(JoinConstraint::Using(names))
-            | JoinOperator::LeftOuter(JoinConstraint::Using(names))
-            | JoinOperator::Right(JoinConstraint::Using(names))
-            | JoinOperator::RightOuter(JoinConstraint::Using(names))
-            | JoinOperator::FullOuter(JoinConstraint::Using(names)) => names
-                .iter()
-                .any(|name| name.0.iter().any(|part| part.as_ident().is_some_and(|ident| self.is(ident)))),
-            _ => false,
-        })
-    }
-
-    fn is(&self, ident: &Ident) -> bool {
-        fold(ident) == self.name
-    }
-}
-
 fn break_if(found: bool) -> ControlFlow<()> {
     if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
@@ -355,30 +231,27 @@ fn break_if(found: bool) -> ControlFlow<()> {
 impl Visitor for NamesColumn<'_> {
     type Break = ();
 
-    fn pre_visit_select(&mut self, select: &ast::Select) -> ControlFlow<()> {
-        // A `*` that could not be written out stands for every column there was.
-        let is_wildcard = |item: &ast::SelectItem| {
-            matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
-        };
-        break_if(
-            select.projection.iter().any(is_wildcard) || select.from.iter().any(|item| self.in_joins(item)),
-        )
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        match factor {
-            TableFactor::NestedJoin { table_with_joins, .. } => break_if(self.in_joins(table_with_joins)),
+    fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
+        break_if(match table {
             // A list renames the columns of a table by their places.
-            TableFactor::Table { alias: Some(alias), .. } => break_if(alias.columns.len() > self.place),
-            _ => ControlFlow::Continue(()),
-        }
+            TableReference::Relation(relation) => {
+                relation.alias.as_ref().is_some_and(|alias| alias.columns.len() > self.place)
+            }
+            TableReference::Join(join) => match &join.condition {
+                JoinCondition::Using(columns, _) => columns.iter().any(|column| *column.name == *self.name),
+                JoinCondition::None | JoinCondition::Natural | JoinCondition::On(_) => false,
+            },
+            TableReference::Function(_) | TableReference::Subquery(_) => false,
+        })?;
+        self.walk_table(table)
     }
 
-    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
-        break_if(match expr {
-            ast::Expr::Identifier(ident) => self.is(ident),
-            ast::Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|ident| self.is(ident)),
-            _ => false,
-        })
+    fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Column(column) = expr {
+            // A `*` that could not be written out stands for every column there was.
+            let is_named = column.fields.last().is_some_and(|name| *name.name == *self.name);
+            return break_if(column.has_star || is_named);
+        }
+        self.walk_expr(expr)
     }
 }

@@ -3,13 +3,19 @@
 use std::{collections::HashSet, sync::Arc};
 
 use gnomon_engine::{Isolation, RowLock};
-use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, SetExpr};
+use gnomon_parser::{
+    Position,
+    ast::{
+        self, ColumnReference, ConflictTarget, Distinct, IndexElement, IndexKey, OnConflict, Overriding,
+        Query, QueryBody, SortDirection, Value, With,
+    },
+};
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
     blind::{BlindUpdate, Observing, Outcome},
     conflict::{AbsentKeys, Existing, find_existing},
-    default_of, is_default,
+    default_of, is_default, target_column,
     update::{apply, explain_lock, indent},
     write::columns_key,
 };
@@ -19,7 +25,6 @@ use crate::{
     context::View,
     database::Shared,
     query::{Binder, ExecContext, Execution, Expr, Scope, Spool, plan::Plan},
-    session::parse::{Overriding, fold},
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
 
@@ -70,76 +75,11 @@ struct ConflictUpdate {
     blind: Result<Arc<BlindUpdate>, Observing>,
 }
 
-/// Refuses the clauses that only other systems have.
-fn refuse_clauses(insert: &ast::Insert) -> Result<()> {
-    let ast::Insert {
-        insert_token: _,
-        optimizer_hints: _,
-        or: _,
-        ignore: _,
-        into,
-        table: _,
-        table_alias: _,
-        columns: _,
-        overwrite: _,
-        source: _,
-        assignments,
-        partitioned,
-        after_columns,
-        has_table_keyword,
-        on: _,
-        returning: _,
-        output,
-        replace_into,
-        priority,
-        insert_alias,
-        settings,
-        format_clause,
-        multi_table_insert_type,
-        multi_table_into_clauses,
-        multi_table_when_clauses,
-        multi_table_else_clause,
-    } = insert;
-    let foreign = !into
-        || !assignments.is_empty()
-        || partitioned.is_some()
-        || !after_columns.is_empty()
-        || *has_table_keyword
-        || output.is_some()
-        || *replace_into
-        || priority.is_some()
-        || insert_alias.is_some()
-        || settings.is_some()
-        || format_clause.is_some()
-        || multi_table_insert_type.is_some()
-        || !multi_table_into_clauses.is_empty()
-        || !multi_table_when_clauses.is_empty()
-        || multi_table_else_clause.is_some();
-    if foreign {
-        Err(SqlError::unsupported("a clause of INSERT that PostgreSQL does not have"))
-    } else {
-        Ok(())
-    }
-}
-
 impl InsertPlan {
     /// Binds an INSERT; `view` is the binder's catalog.
-    pub(crate) fn bind(
-        binder: &mut Binder<'_>,
-        insert: &ast::Insert,
-        overriding: Option<Overriding>,
-        with: Option<&ast::With>,
-        view: &View,
-    ) -> Result<InsertPlan> {
-        refuse_clauses(insert)?;
-        let ast::TableObject::TableName(name) = &insert.table else {
-            return Err(SqlError::unsupported("INSERT into a function or query"));
-        };
-        if insert.or.is_some() || insert.ignore || insert.overwrite {
-            return Err(SqlError::unsupported("INSERT OR ...").hint("Use INSERT ... ON CONFLICT."));
-        }
-        let table = binder.target_table(name)?;
-        let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+    pub(crate) fn bind(binder: &mut Binder<'_>, insert: &ast::Insert, view: &View) -> Result<InsertPlan> {
+        let table = binder.target_table(&insert.table)?;
+        let alias = insert.alias.as_ref().map(|alias| &*alias.name);
         let (positions, explicit) = target_columns(&table, &insert.columns)?;
         let mut fills = Vec::with_capacity(table.columns.len());
         for column in &table.columns {
@@ -154,7 +94,8 @@ impl InsertPlan {
         let mut reads_target = false;
         let mut source_types = Vec::new();
         if let Some(query) = &insert.source {
-            let query = prepare_source(query, with, &table, &positions, overriding)?;
+            let overriding = insert.overriding;
+            let query = prepare_source(query, insert.with.as_deref(), &table, &positions, overriding)?;
             let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
             let targets: Vec<(&str, ColumnType)> = positions.iter().map(target).collect();
             let mark = view.mark();
@@ -179,18 +120,17 @@ impl InsertPlan {
                 };
             }
             source = Some(plan);
+        } else if let Some(with) = &insert.with {
+            check_with(binder, with)?;
         }
         let checks = bind_checks(binder, &table)?;
-        let conflict = match &insert.on {
+        let returns = !insert.returning.is_empty();
+        let conflict = match &insert.on_conflict {
             None => None,
-            Some(OnInsert::OnConflict(conflict)) => {
-                let returns = insert.returning.is_some();
-                Some(bind_conflict(binder, &table, alias.as_deref(), conflict, &checks, returns)?)
-            }
-            Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
+            Some(conflict) => Some(bind_conflict(binder, &table, alias, conflict, &checks, returns)?),
         };
-        let scope = Scope::of_table(&table, alias.as_deref());
-        let returning = Returning::bind(binder, insert.returning.as_ref(), &scope)?;
+        let scope = Scope::of_table(&table, alias);
+        let returning = Returning::bind(binder, &insert.returning, &scope)?;
         Ok(InsertPlan { table, source, reads_target, source_types, fills, checks, conflict, returning })
     }
 
@@ -403,18 +343,16 @@ impl Run<'_> {
 }
 
 /// The columns that values are given for, and whether they were listed.
-fn target_columns(table: &Table, listed: &[ast::ObjectName]) -> Result<(Vec<usize>, bool)> {
+fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<(Vec<usize>, bool)> {
     if listed.is_empty() {
         return Ok((table.live_columns().map(|(i, _)| i).collect(), false));
     }
     let mut positions = Vec::with_capacity(listed.len());
-    for name in listed {
-        let position = super::target_column(table, name)?;
+    for target in listed {
+        let position = target_column(table, target)?;
         if positions.contains(&position) {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_COLUMN,
-                format!("column \"{}\" specified more than once", table.columns[position].name),
-            ));
+            let message = format!("column \"{}\" specified more than once", target.column.name);
+            return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(target.column.position));
         }
         positions.push(position);
     }
@@ -439,31 +377,28 @@ fn not_default(column: &str) -> SqlError {
 
 /// The source of an INSERT, with DEFAULT replaced by what it stands for.
 struct Source {
-    query: ast::Query,
+    query: Query,
     /// Columns whose values are all DEFAULT.
     defaults: Vec<usize>,
 }
 
 fn prepare_source(
-    query: &ast::Query,
-    with: Option<&ast::With>,
+    query: &Query,
+    with: Option<&With>,
     table: &Table,
     positions: &[usize],
     overriding: Option<Overriding>,
 ) -> Result<Source> {
     let mut query = query.clone();
-    if query.with.is_none() {
-        query.with = with.cloned();
-    }
     let mut defaults = Vec::new();
-    if let SetExpr::Values(values) = query.body.as_mut() {
-        let width = values.rows.first().map_or(0, |row| row.content.len());
+    if let QueryBody::Values(values) = &mut query.body {
+        let width = values.rows.first().map_or(0, Vec::len);
         defaults = (0..width)
-            .filter(|&i| values.rows.iter().all(|row| row.content.get(i).is_some_and(is_default)))
+            .filter(|&i| values.rows.iter().all(|row| row.get(i).is_some_and(is_default)))
             .collect();
-        let null = || ast::Expr::Value(ast::Value::Null.with_empty_span());
+        let null = || ast::Expr::Constant(ast::Constant { value: Value::Null, position: Position::NONE });
         for row in &mut values.rows {
-            for (i, value) in row.content.iter_mut().enumerate() {
+            for (i, value) in row.iter_mut().enumerate() {
                 let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else { break };
                 if !is_default(value) {
                     if overriding.is_none() && column.identity.is_some_and(|identity| identity.always) {
@@ -479,27 +414,55 @@ fn prepare_source(
             }
         }
     }
+    if let Some(with) = with {
+        query = match query.with {
+            None => Query { with: Some(Box::new(with.clone())), ..query },
+            // The names of its own WITH hide those in front of INSERT.
+            Some(_) => with_around(with, QueryBody::Query(Box::new(query))),
+        };
+    }
     Ok(Source { query, defaults })
 }
 
-fn bind_conflict(
+fn with_around(with: &With, body: QueryBody) -> Query {
+    Query { with: Some(Box::new(with.clone())), body, order_by: Vec::new(), limit: None, locks: Vec::new() }
+}
+
+/// Checks a WITH that nothing reads.
+fn check_with(binder: &mut Binder<'_>, with: &With) -> Result<()> {
+    let nothing = ast::Select {
+        distinct: Distinct::No,
+        targets: Vec::new(),
+        into: None,
+        from: Vec::new(),
+        filter: None,
+        group_by: Vec::new(),
+        is_group_distinct: false,
+        having: None,
+        windows: Vec::new(),
+        position: Position::NONE,
+    };
+    binder.query(&with_around(with, QueryBody::Select(Box::new(nothing)))).map(drop)
+}
+
+/// The unique indexes in which ON CONFLICT looks for conflicts.
+fn bind_arbiters(
     binder: &mut Binder<'_>,
     table: &Arc<Table>,
     alias: Option<&str>,
-    conflict: &ast::OnConflict,
-    checks: &[BoundCheck],
-    returns: bool,
-) -> Result<Conflict> {
+    target: Option<&ConflictTarget>,
+) -> Result<Vec<Oid>> {
     let unique = || table.all_indexes().filter(|index| index.unique);
-    let arbiters: Vec<Oid> = match &conflict.conflict_target {
-        None => unique().map(|index| index.oid).collect(),
-        Some(ConflictTarget::Columns(columns)) => {
+    match target {
+        None => Ok(unique().map(|index| index.oid).collect()),
+        Some(ConflictTarget::Index { elements, filter, position }) => {
             let mut wanted = Vec::new();
-            for column in columns {
-                let name = fold(column);
-                wanted.push(table.column(&name).ok_or_else(|| {
-                    SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-                })?);
+            for element in elements {
+                wanted.push(conflict_column(table, element, *position)?);
+            }
+            if let Some(filter) = filter {
+                // It chooses among partial indexes, and serves for whole ones as well: no index is partial.
+                binder.condition(filter, &Scope::of_table(table, alias), false)?;
             }
             wanted.sort_unstable();
             wanted.dedup();
@@ -509,53 +472,91 @@ fn bind_conflict(
                 columns == wanted
             };
             let found: Vec<Oid> = unique().filter(same).map(|index| index.oid).collect();
-            if found.is_empty() {
-                return Err(SqlError::new(
+            match found.is_empty() {
+                false => Ok(found),
+                true => Err(SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
                     "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                ));
+                )),
             }
-            found
         }
-        Some(ConflictTarget::OnConstraint(name)) => {
-            let name = name.0.last().and_then(ast::ObjectNamePart::as_ident).map(fold).unwrap_or_default();
-            match table.constraint(&name).and_then(Constraint::index) {
-                Some(index) => vec![index.oid],
-                None => {
-                    return Err(SqlError::new(
-                        SqlState::UNDEFINED_OBJECT,
-                        format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
-                    ));
-                }
+        Some(ConflictTarget::Constraint(name)) => {
+            match table.constraint(&name.name).and_then(Constraint::index) {
+                Some(index) => Ok(vec![index.oid]),
+                None => Err(SqlError::new(
+                    SqlState::UNDEFINED_OBJECT,
+                    format!("constraint \"{}\" for table \"{}\" does not exist", name.name, table.name),
+                )),
             }
+        }
+    }
+}
+
+/// The column that an item of ON CONFLICT is; `target` is the place of the list.
+fn conflict_column(table: &Table, element: &IndexElement, target: Position) -> Result<usize> {
+    let refused = |what: &str| {
+        let message = format!("{what} is not allowed in ON CONFLICT clause");
+        Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message).at(target))
+    };
+    if element.direction != SortDirection::Default {
+        return refused("ASC/DESC");
+    }
+    if element.is_nulls_first.is_some() {
+        return refused("NULLS FIRST/LAST");
+    }
+    if element.collation.is_some() {
+        return Err(SqlError::unsupported("COLLATE in ON CONFLICT").at(element.position));
+    }
+    if element.operator_class.is_some() || !element.operator_class_options.is_empty() {
+        return Err(SqlError::unsupported("an operator class in ON CONFLICT").at(element.position));
+    }
+    let (column, position) = match &element.key {
+        IndexKey::Column(column) => (column, target),
+        IndexKey::Expr(ast::Expr::Column(ColumnReference { fields, has_star: false, position }))
+            if fields.len() == 1 =>
+        {
+            (&fields[0], *position)
+        }
+        IndexKey::Expr(_) => {
+            return Err(SqlError::unsupported("an expression in ON CONFLICT").at(element.position));
         }
     };
-    let update = match &conflict.action {
-        OnConflictAction::DoNothing => None,
-        OnConflictAction::DoUpdate(update) => {
-            if conflict.conflict_target.is_none() {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    "ON CONFLICT DO UPDATE requires inference specification or constraint name",
-                )
-                .hint("For example, ON CONFLICT (column_name)."));
-            }
-            let scope = conflict_scope(table, alias);
-            let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
-            let condition =
-                update.selection.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
-            let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
-            let mut conditions = Vec::new();
-            condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
-            let blind = match (by_key, returns) {
-                (false, _) => Err(Observing("conflicts are not in the primary key alone".into())),
-                (true, true) => Err(Observing("RETURNING sees the row".into())),
-                (true, false) => BlindUpdate::plan(table, &assignments, conditions, checks).map(Arc::new),
-            };
-            Some(ConflictUpdate { assignments, condition, blind })
-        }
+    table.column(&column.name).ok_or_else(|| {
+        let message = format!("column \"{}\" does not exist", column.name);
+        SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(position)
+    })
+}
+
+fn bind_conflict(
+    binder: &mut Binder<'_>,
+    table: &Arc<Table>,
+    alias: Option<&str>,
+    conflict: &OnConflict,
+    checks: &[BoundCheck],
+    returns: bool,
+) -> Result<Conflict> {
+    if let (Some(_), None) = (&conflict.update, &conflict.target) {
+        return Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+        )
+        .hint("For example, ON CONFLICT (column_name).")
+        .at(conflict.position));
+    }
+    let arbiters = bind_arbiters(binder, table, alias, conflict.target.as_ref())?;
+    let Some(update) = &conflict.update else { return Ok(Conflict { arbiters, update: None }) };
+    let scope = conflict_scope(table, alias);
+    let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
+    let condition = update.filter.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
+    let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
+    let mut conditions = Vec::new();
+    condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
+    let blind = match (by_key, returns) {
+        (false, _) => Err(Observing("conflicts are not in the primary key alone".into())),
+        (true, true) => Err(Observing("RETURNING sees the row".into())),
+        (true, false) => BlindUpdate::plan(table, &assignments, conditions, checks).map(Arc::new),
     };
-    Ok(Conflict { arbiters, update })
+    Ok(Conflict { arbiters, update: Some(ConflictUpdate { assignments, condition, blind }) })
 }
 
 /// The existing row by the table's name, then the proposed one as `excluded`, which must be named.

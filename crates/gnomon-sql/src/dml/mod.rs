@@ -12,7 +12,7 @@ mod write;
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, ObjectName, ObjectNamePart};
+use gnomon_parser::ast::{self, Access, Assignment, AssignmentTarget};
 
 pub(crate) use insert::InsertPlan;
 pub(crate) use update::{DeletePlan, UpdatePlan};
@@ -21,9 +21,9 @@ pub(crate) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
-    query::{Binder, ExecContext, Expr, ResultColumn, Scope},
-    session::parse::{fold, parse_expression},
+    query::{Binder, ExecContext, Expr, ResultColumn, Scope, position_of},
     sink::Sink,
+    syntax::parse_expression,
     types::Row,
 };
 
@@ -35,18 +35,12 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    fn bind(
-        binder: &mut Binder<'_>,
-        items: Option<&Vec<ast::SelectItem>>,
-        scope: &Scope<'_>,
-    ) -> Result<Option<Returning>> {
-        match items {
-            None => Ok(None),
-            Some(items) => {
-                let (exprs, columns) = binder.returning(items, scope)?;
-                Ok(Some(Returning { exprs, columns: columns.into() }))
-            }
+    fn bind(binder: &mut Binder<'_>, items: &[ast::Target], scope: &Scope<'_>) -> Result<Option<Returning>> {
+        if items.is_empty() {
+            return Ok(None);
         }
+        let (exprs, columns) = binder.returning(items, scope)?;
+        Ok(Some(Returning { exprs, columns: columns.into() }))
     }
 
     /// The row to return for a row of the statement.
@@ -105,73 +99,62 @@ pub(crate) fn missing_column(table: &Table, name: &str) -> SqlError {
 }
 
 /// The position of a column named as the target of an assignment.
-fn target_column(table: &Table, name: &ObjectName) -> Result<usize> {
-    match &name.0[..] {
-        [ObjectNamePart::Identifier(ident)] => {
-            let name = fold(ident);
-            table.column(&name).ok_or_else(|| missing_column(table, &name).at(ident.span))
+fn target_column(table: &Table, target: &AssignmentTarget) -> Result<usize> {
+    let AssignmentTarget { column, path } = target;
+    match table.column(&column.name) {
+        Some(_) if !path.is_empty() => {
+            Err(SqlError::unsupported("assigning to a part of a column").at(column.position))
         }
-        _ => Err(SqlError::new(
-            SqlState::UNDEFINED_COLUMN,
-            format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-        )
-        .hint("SET target columns cannot be qualified with the relation name.")),
+        Some(position) => Ok(position),
+        None => {
+            let error = missing_column(table, &column.name).at(column.position);
+            Err(match path.first() {
+                Some(Access::Field(_)) => error.hint("Columns that are assigned to are not qualified."),
+                _ => error,
+            })
+        }
     }
 }
 
 /// True if an expression is the word DEFAULT.
 fn is_default(expr: &ast::Expr) -> bool {
-    let ast::Expr::Identifier(ident) = expr else { return false };
-    ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default")
+    matches!(expr, ast::Expr::Default(_))
+}
+
+/// The targets of an item of SET, each with its value.
+fn pairs(assignment: &Assignment) -> Result<Vec<(&AssignmentTarget, &ast::Expr)>> {
+    let (targets, value) = match assignment {
+        Assignment::One(target, value) => return Ok(vec![(target, value)]),
+        Assignment::Row { targets, value, position: _ } => (targets, value),
+    };
+    match value {
+        ast::Expr::Row(row) if row.fields.len() != targets.len() => {
+            let message = "number of columns does not match number of values";
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(row.position))
+        }
+        ast::Expr::Row(row) => Ok(targets.iter().zip(&row.fields).collect()),
+        ast::Expr::Subquery(query) => {
+            let what = "assigning the columns of a subquery to a list of columns";
+            Err(SqlError::unsupported(what).at(query.position))
+        }
+        value => {
+            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position_of(value)))
+        }
+    }
 }
 
 /// SET, bound: for each column assigned to, the expression.
 fn bind_assignments(
     binder: &mut Binder<'_>,
     table: &Table,
-    assignments: &[ast::Assignment],
+    assignments: &[Assignment],
     scope: &Scope<'_>,
 ) -> Result<Vec<(usize, Expr)>> {
     let mut bound: Vec<(usize, Expr)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
-        let pairs: Vec<(&ObjectName, &ast::Expr)> = match (&assignment.target, &assignment.value) {
-            (ast::AssignmentTarget::ColumnName(name), value) => vec![(name, value)],
-            (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) => {
-                if names.len() != values.len() {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        "number of columns does not match number of values",
-                    ));
-                }
-                names.iter().zip(values).collect()
-            }
-            (ast::AssignmentTarget::Tuple(names), ast::Expr::Nested(value)) if names.len() == 1 => {
-                vec![(&names[0], value)]
-            }
-            (ast::AssignmentTarget::Tuple(names), ast::Expr::Function(call)) if is_row_call(call) => {
-                let values = row_arguments(call);
-                if names.len() != values.len() {
-                    return Err(SqlError::new(
-                        SqlState::SYNTAX_ERROR,
-                        "number of columns does not match number of values",
-                    ));
-                }
-                names.iter().zip(values).collect()
-            }
-            (ast::AssignmentTarget::Tuple(_), ast::Expr::Subquery(_)) => {
-                return Err(SqlError::unsupported(
-                    "assigning the columns of a subquery to a list of columns",
-                ));
-            }
-            (ast::AssignmentTarget::Tuple(_), _) => {
-                return Err(SqlError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression",
-                ));
-            }
-        };
-        for (name, value) in pairs {
-            let position = target_column(table, name)?;
+        for (target, value) in pairs(assignment)? {
+            let position = target_column(table, target)?;
             let column = &table.columns[position];
             if bound.iter().any(|(other, _)| *other == position) {
                 return Err(SqlError::new(
@@ -201,22 +184,4 @@ fn bind_assignments(
         }
     }
     Ok(bound)
-}
-
-fn is_row_call(call: &ast::Function) -> bool {
-    matches!(&call.name.0[..], [ObjectNamePart::Identifier(ident)] if ident.value.eq_ignore_ascii_case("row"))
-}
-
-fn row_arguments(call: &ast::Function) -> Vec<&ast::Expr> {
-    match &call.args {
-        ast::FunctionArguments::List(list) => list
-            .args
-            .iter()
-            .filter_map(|argument| match argument {
-                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
-    }
 }

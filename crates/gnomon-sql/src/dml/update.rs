@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use sqlparser::ast::{self, FromTable, TableFactor, TableWithJoins, UpdateTableFromKind};
+use gnomon_parser::ast::{self, RelationReference, RowFilter, With};
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
@@ -15,7 +15,6 @@ use crate::{
     context::View,
     database::Shared,
     query::{Binder, ExecContext, Expr, Spool, Target, TargetScan},
-    session::parse::fold,
     types::{Row, limit::row_bytes},
 };
 
@@ -119,50 +118,45 @@ pub(super) fn apply(
     Ok(new_key)
 }
 
-/// The target of an UPDATE or DELETE and its alias.
-fn target(binder: &Binder<'_>, table: &TableWithJoins, what: &str) -> Result<(Arc<Table>, Option<String>)> {
-    match &table.relation {
-        TableFactor::Table {
-            name, alias, args: None, with_hints, version, partitions, index_hints, ..
-        } if table.joins.is_empty()
-            && with_hints.is_empty()
-            && version.is_none()
-            && partitions.is_empty()
-            && index_hints.is_empty() =>
-        {
-            let alias = alias.as_ref().map(|alias| fold(&alias.name));
-            Ok((binder.target_table(name)?, alias))
+/// The target of an UPDATE or DELETE, and its alias.
+fn target<'t>(
+    binder: &Binder<'_>,
+    reference: &'t RelationReference,
+    with: Option<&With>,
+) -> Result<(Arc<Table>, Option<&'t str>)> {
+    let RelationReference { name, is_only, alias, sample } = reference;
+    if let Some(with) = with {
+        return Err(SqlError::unsupported("WITH in front of UPDATE or DELETE").at(with.position));
+    }
+    if let Some(sample) = sample {
+        return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
+    }
+    let table = binder.target_table(name)?;
+    if *is_only && table.partitioning.is_some() {
+        return Err(SqlError::unsupported("ONLY of a partitioned table").at(name.position()));
+    }
+    Ok((table, alias.as_ref().map(|alias| &*alias.name.name)))
+}
+
+/// The condition of WHERE.
+fn condition(filter: Option<&RowFilter>) -> Result<Option<&ast::Expr>> {
+    match filter {
+        None => Ok(None),
+        Some(RowFilter::Where(condition)) => Ok(Some(condition)),
+        Some(RowFilter::CurrentOf(cursor)) => {
+            Err(SqlError::unsupported("WHERE CURRENT OF").at(cursor.position))
         }
-        _ => Err(SqlError::unsupported(format!("{what} of more than one table"))),
     }
 }
 
 impl UpdatePlan {
     /// Binds an UPDATE; `view` is the binder's catalog.
     pub(crate) fn bind(binder: &mut Binder<'_>, update: &ast::Update, view: &View) -> Result<UpdatePlan> {
-        if update.or.is_some() {
-            return Err(SqlError::unsupported("UPDATE OR ..."));
-        }
-        if !update.order_by.is_empty() || update.limit.is_some() || update.output.is_some() {
-            return Err(SqlError::unsupported("ORDER BY, LIMIT or OUTPUT in UPDATE"));
-        }
-        let (table, alias) = target(binder, &update.table, "UPDATE")?;
-        let from: &[TableWithJoins] = match &update.from {
-            None => &[],
-            Some(UpdateTableFromKind::AfterSet(from)) => from,
-            Some(UpdateTableFromKind::BeforeSet(_)) => {
-                return Err(SqlError::unsupported("FROM in front of SET"));
-            }
-        };
-        let (targets, scope) = binder.targets(
-            &table,
-            alias.as_deref(),
-            from,
-            update.selection.as_ref(),
-            RowLock::NoKeyUpdate,
-        )?;
+        let (table, alias) = target(binder, &update.table, update.with.as_deref())?;
+        let filter = condition(update.filter.as_ref())?;
+        let (targets, scope) = binder.targets(&table, alias, &update.from, filter, RowLock::NoKeyUpdate)?;
         let mark = view.mark();
-        let returning = Returning::bind(binder, update.returning.as_ref(), &scope)?;
+        let returning = Returning::bind(binder, &update.returning, &scope)?;
         let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
         let reads_target = view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
@@ -264,23 +258,11 @@ impl UpdatePlan {
 impl DeletePlan {
     /// Binds a DELETE; `view` is the binder's catalog.
     pub(crate) fn bind(binder: &mut Binder<'_>, delete: &ast::Delete, view: &View) -> Result<DeletePlan> {
-        if !delete.order_by.is_empty()
-            || delete.limit.is_some()
-            || !delete.tables.is_empty()
-            || delete.output.is_some()
-        {
-            return Err(SqlError::unsupported("this form of DELETE"));
-        }
-        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-        let [from] = &from[..] else {
-            return Err(SqlError::unsupported("DELETE of more than one table"));
-        };
-        let (table, alias) = target(binder, from, "DELETE")?;
-        let using = delete.using.as_deref().unwrap_or(&[]);
-        let (targets, scope) =
-            binder.targets(&table, alias.as_deref(), using, delete.selection.as_ref(), RowLock::Exclusive)?;
+        let (table, alias) = target(binder, &delete.table, delete.with.as_deref())?;
+        let filter = condition(delete.filter.as_ref())?;
+        let (targets, scope) = binder.targets(&table, alias, &delete.using, filter, RowLock::Exclusive)?;
         let mark = view.mark();
-        let returning = Returning::bind(binder, delete.returning.as_ref(), &scope)?;
+        let returning = Returning::bind(binder, &delete.returning, &scope)?;
         let reads_target = view.looked_up_since(mark, table.oid);
         Ok(DeletePlan { table, targets: Arc::new(targets), reads_target, returning })
     }

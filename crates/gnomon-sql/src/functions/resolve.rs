@@ -105,9 +105,14 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
             SqlState::UNDEFINED_FUNCTION,
             format!("operator does not exist: {}", describe()),
         )
-        .hint(
-            "No operator matches the given name and argument types. You might need to add explicit type casts.",
-        )),
+        .hint(match left {
+            Some(_) => {
+                "No operator matches the given name and argument types. You might need to add explicit type casts."
+            }
+            None => {
+                "No operator matches the given name and argument type. You might need to add an explicit type cast."
+            }
+        })),
         // Of two literals, PostgreSQL's other candidates (ranges, JSON) fit too.
         Err(failure) if matches!(failure, Failure::Ambiguous) || given.iter().all(|ty| *ty == Type::Unknown) => {
             Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {}", describe()))

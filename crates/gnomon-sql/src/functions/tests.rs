@@ -1,14 +1,7 @@
 //! Functions against results that PostgreSQL 15 gave (`golden/`), through a binder just large enough for them.
 
+use gnomon_parser::ast::{Cast, Constant, Expr, LikeKind, SystemValue, SystemValueKind, Value};
 use proptest::prelude::*;
-use sqlparser::{
-    ast::{
-        BinaryOperator, CastKind, CeilFloorKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-        TrimWhereField, UnaryOperator, Value,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
-};
 
 use super::{
     Comparison, Function, Volatility, like_prefix, resolve_aggregate, resolve_cast, resolve_function,
@@ -61,15 +54,12 @@ fn operator(cx: &Context, name: &str, left: Option<Bound>, right: Bound) -> Resu
     call(cx, &function, left.into_iter().chain([right]).collect())
 }
 
+/// A number that may have a sign, which belongs to it.
 fn number(text: &str) -> Result<Bound> {
-    let ty = if text.bytes().all(|b| b.is_ascii_digit()) {
-        match text.parse::<i64>() {
-            Ok(value) if i32::try_from(value).is_ok() => Type::Int4,
-            Ok(_) => Type::Int8,
-            Err(_) => Type::Numeric,
-        }
-    } else {
-        Type::Numeric
+    let ty = match text.parse::<i64>() {
+        Ok(value) if i32::try_from(value).is_ok() => Type::Int4,
+        Ok(_) => Type::Int8,
+        Err(_) => Type::Numeric,
     };
     with_context(|cx| Ok(Bound { ty, value: text::input(cx, text, ty.into())? }))
 }
@@ -78,112 +68,52 @@ fn unsupported(expr: &Expr) -> SqlError {
     panic!("the test binder does not know {expr}: {expr:?}")
 }
 
+fn constant(value: &Value) -> Result<Bound> {
+    match value {
+        Value::Integer(value) => Ok(Bound { ty: Type::Int4, value: Datum::Int4(*value) }),
+        Value::Number(text) => number(text),
+        Value::String(text) => Ok(literal(text)),
+        Value::Boolean(value) => Ok(Bound { ty: Type::Bool, value: Datum::Bool(*value) }),
+        Value::Null => Ok(Bound { ty: Type::Unknown, value: Datum::Null }),
+        Value::Bits(_) | Value::Hex(_) => panic!("the test binder does not know {value:?}"),
+    }
+}
+
 fn eval(cx: &Context, expr: &Expr) -> Result<Bound> {
-    let all = |exprs: &[&Expr]| exprs.iter().map(|expr| eval(cx, expr)).collect::<Result<Vec<Bound>>>();
     match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) => number(text),
-            Value::SingleQuotedString(text) => Ok(literal(text)),
-            Value::Boolean(value) => Ok(Bound { ty: Type::Bool, value: Datum::Bool(*value) }),
-            Value::Null => Ok(Bound { ty: Type::Unknown, value: Datum::Null }),
-            _ => Err(unsupported(expr)),
-        },
-        Expr::Nested(inner) => eval(cx, inner),
-        Expr::TypedString(typed) => {
-            let Value::SingleQuotedString(value) = &typed.value.value else { return Err(unsupported(expr)) };
-            explicit(cx, literal(value), column_type(&typed.data_type)?)
+        Expr::Constant(Constant { value, .. }) => constant(value),
+        Expr::Cast(cast) => {
+            let Cast { operand, ty, .. } = &**cast;
+            explicit(cx, eval(cx, operand)?, column_type(ty)?)
         }
-        Expr::Interval(interval) => explicit(cx, eval(cx, &interval.value)?, Type::Interval.into()),
-        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
-            explicit(cx, eval(cx, expr)?, column_type(data_type)?)
+        Expr::Operation(operation) => {
+            let left = operation.left.as_ref().map(|left| eval(cx, left)).transpose()?;
+            operator(cx, &operation.operator.symbol, left, eval(cx, &operation.right)?)
         }
-        Expr::UnaryOp { op, expr } => {
-            let right = eval(cx, expr)?;
-            // The least bigint is a literal with its sign.
-            if *op == UnaryOperator::Minus
-                && let Expr::Value(value) = &**expr
-                && let Value::Number(text, _) = &value.value
-            {
-                return number_with_sign(text);
-            }
-            let name = match op {
-                UnaryOperator::Minus => "-",
-                UnaryOperator::Plus => "+",
-                UnaryOperator::BitwiseNot => "~",
-                UnaryOperator::PGSquareRoot => "|/",
-                UnaryOperator::PGCubeRoot => "||/",
-                UnaryOperator::PGAbs => "@",
-                _ => return Err(unsupported(expr)),
-            };
-            operator(cx, name, None, right)
-        }
-        Expr::BinaryOp { left, op, right } => {
-            let name = match op {
-                BinaryOperator::PGBitwiseXor => "#".to_owned(),
-                BinaryOperator::PGExp | BinaryOperator::BitwiseXor => "^".to_owned(),
-                other => other.to_string(),
-            };
-            operator(cx, &name, Some(eval(cx, left)?), eval(cx, right)?)
-        }
-        Expr::Like { negated, expr, pattern, escape_char, .. } => {
-            let mut pattern = eval(cx, pattern)?;
-            if let Some(escape) = escape_char {
+        Expr::Like(like) => {
+            let mut pattern = eval(cx, &like.pattern)?;
+            if let Some(escape) = &like.escape {
                 pattern = apply(cx, "like_escape", vec![pattern, eval(cx, escape)?])?;
             }
-            operator(cx, if *negated { "!~~" } else { "~~" }, Some(eval(cx, expr)?), pattern)
-        }
-        Expr::ILike { negated, expr, pattern, .. } => {
-            let name = if *negated { "!~~*" } else { "~~*" };
-            operator(cx, name, Some(eval(cx, expr)?), eval(cx, pattern)?)
-        }
-        Expr::Function(function) => {
-            let name = function.name.to_string().to_lowercase();
-            let FunctionArguments::List(list) = &function.args else { return apply(cx, &name, Vec::new()) };
-            let mut arguments = Vec::new();
-            for argument in &list.args {
-                let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else {
-                    return Err(unsupported(expr));
-                };
-                arguments.push(eval(cx, argument)?);
-            }
-            apply(cx, name.trim_matches('"'), arguments)
-        }
-        Expr::Extract { field, expr, .. } => {
-            apply(cx, "extract", vec![literal(&field.to_string().to_lowercase()), eval(cx, expr)?])
-        }
-        Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
-            let mut arguments = vec![eval(cx, expr)?];
-            for argument in [substring_from, substring_for].into_iter().flatten() {
-                arguments.push(eval(cx, argument)?);
-            }
-            apply(cx, if *shorthand { "substr" } else { "substring" }, arguments)
-        }
-        Expr::Position { expr, r#in } => apply(cx, "position", all(&[r#in, expr])?),
-        Expr::Trim { expr, trim_where, trim_what, .. } => {
-            let name = match trim_where {
-                None | Some(TrimWhereField::Both) => "btrim",
-                Some(TrimWhereField::Leading) => "ltrim",
-                Some(TrimWhereField::Trailing) => "rtrim",
+            let name = match (like.kind, like.is_negated) {
+                (LikeKind::Like, false) => "~~",
+                (LikeKind::Like, true) => "!~~",
+                (LikeKind::Ilike, false) => "~~*",
+                (LikeKind::Ilike, true) => "!~~*",
+                (LikeKind::Similar, _) => return Err(unsupported(expr)),
             };
-            let mut arguments = vec![eval(cx, expr)?];
-            if let Some(what) = trim_what {
-                arguments.push(eval(cx, what)?);
-            }
-            apply(cx, name, arguments)
+            operator(cx, name, Some(eval(cx, &like.operand)?), pattern)
         }
-        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
-            let mut arguments = all(&[expr, overlay_what, overlay_from])?;
-            if let Some(length) = overlay_for {
-                arguments.push(eval(cx, length)?);
-            }
-            apply(cx, "overlay", arguments)
+        Expr::Function(call) => {
+            let arguments = call.arguments.iter().map(|argument| eval(cx, &argument.value));
+            apply(cx, &call.name.last().name, arguments.collect::<Result<Vec<Bound>>>()?)
         }
-        Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(_) } => apply(cx, "ceil", all(&[expr])?),
-        Expr::Floor { expr, field: CeilFloorKind::DateTimeField(_) } => apply(cx, "floor", all(&[expr])?),
-        Expr::AtTimeZone { timestamp, time_zone } => apply(cx, "timezone", all(&[time_zone, timestamp])?),
+        Expr::SystemValue(SystemValue { kind: SystemValueKind::CurrentDate, precision: None, .. }) => {
+            apply(cx, "current_date", Vec::new())
+        }
         Expr::Array(array) => {
             let elements =
-                array.elem.iter().map(|element| eval(cx, element)).collect::<Result<Vec<Bound>>>()?;
+                array.elements.iter().map(|element| eval(cx, element)).collect::<Result<Vec<Bound>>>()?;
             let types: Vec<Type> = elements.iter().map(|bound| bound.ty).collect();
             let common = common_type(&types, "ARRAY")?;
             let values = elements
@@ -197,17 +127,6 @@ fn eval(cx: &Context, expr: &Expr) -> Result<Bound> {
     }
 }
 
-/// The sign belongs to the literal, whose type is decided with it.
-fn number_with_sign(text: &str) -> Result<Bound> {
-    let negative = format!("-{text}");
-    let ty = match negative.parse::<i64>() {
-        Ok(value) if i32::try_from(value).is_ok() => Type::Int4,
-        Ok(_) => Type::Int8,
-        Err(_) => Type::Numeric,
-    };
-    with_context(|cx| Ok(Bound { ty, value: text::input(cx, &negative, ty.into())? }))
-}
-
 fn explicit(cx: &Context, bound: Bound, to: ColumnType) -> Result<Bound> {
     let cast = resolve_cast(bound.ty, to, CastContext::Explicit)
         .ok_or_else(|| cast::cannot_cast(bound.ty, to.ty))?;
@@ -218,8 +137,7 @@ fn explicit(cx: &Context, bound: Bound, to: ColumnType) -> Result<Bound> {
 }
 
 fn evaluate(sql: &str) -> String {
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect(sql);
-    let expr = parser.parse_expr().unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let expr = gnomon_parser::parse_expression(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     with_context(|cx| {
         shown(eval(cx, &expr).and_then(|bound| {
             // An unknown literal of a result is text.

@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArgOperator};
+use gnomon_parser::{
+    Position,
+    ast::{self, FunctionCall, Statement, Transaction},
+};
 
 use crate::{
-    Result, SqlError, SqlState,
+    Notice, Result, SqlError, SqlState,
     catalog::model::{Parameter, Procedure},
     context::{Name, View},
-    query::{Binder, Expr, ResultColumn, Scope},
-    session::parse::{self, Command, Parsed, parse_expression, plain_arguments},
+    query::{Binder, Expr, ResultColumn, Scope, position_of, relation_of},
+    syntax::{self, Parsed, is_planned, parse_expression},
     types::{ColumnType, format_type},
 };
 
@@ -26,9 +29,9 @@ pub(crate) struct CallPlan {
 }
 
 impl CallPlan {
-    pub(crate) fn bind(binder: &mut Binder<'_>, function: &ast::Function, view: &View) -> Result<CallPlan> {
-        let name = Name::of(&function.name, &view.database)?;
-        let given = given_arguments(function)?;
+    pub(crate) fn bind(binder: &mut Binder<'_>, call: &FunctionCall, view: &View) -> Result<CallPlan> {
+        let name = Name::of(&relation_of(&call.name)?, &view.database)?;
+        let given = given_arguments(call)?;
         let found = match view.procedure(&name) {
             Some(procedure) => bind_arguments(binder, &procedure, &given)?.map(|bound| (procedure, bound)),
             None => None,
@@ -37,10 +40,14 @@ impl CallPlan {
             let types = given.iter().map(|(_, value)| Ok(format_type(binder.type_of(value)?, None)));
             let types: Vec<String> = types.collect::<Result<_>>()?;
             let signature = format!("procedure {name}({}) does not exist", types.join(", "));
-            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, signature).hint(
-                "No procedure matches the given name and argument types. You might need to add explicit type casts.",
-            ));
+            return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, signature)
+                .hint(
+                    "No procedure matches the given name and argument types. You might need to add explicit type \
+                     casts.",
+                )
+                .at(call.position));
         };
+        refuse_aggregation(call, &name)?;
         let columns: Vec<ResultColumn> = procedure
             .outputs()
             .enumerate()
@@ -56,29 +63,44 @@ impl CallPlan {
     }
 }
 
-/// The arguments of a CALL, each with its name if it is given by that.
-fn given_arguments(function: &ast::Function) -> Result<Vec<(Option<String>, &ast::Expr)>> {
-    let syntax = |message: String| SqlError::new(SqlState::SYNTAX_ERROR, message);
-    let Some(arguments) = plain_arguments(function) else {
-        return Err(syntax("CALL needs arguments in parentheses behind the name, and nothing else".into()));
+/// Fails if a CALL has what only calls of aggregates and window functions have.
+fn refuse_aggregation(call: &FunctionCall, name: &Name) -> Result<()> {
+    let message = if call.has_star {
+        format!("{name}(*) specified, but {name} is not an aggregate function")
+    } else if call.is_distinct {
+        format!("DISTINCT specified, but {name} is not an aggregate function")
+    } else if call.is_within_group {
+        format!("WITHIN GROUP specified, but {name} is not an aggregate function")
+    } else if !call.order_by.is_empty() {
+        format!("ORDER BY specified, but {name} is not an aggregate function")
+    } else if call.filter.is_some() {
+        format!("FILTER specified, but {name} is not an aggregate function")
+    } else if call.over.is_some() {
+        format!("OVER specified, but {name} is not a window function nor an aggregate function")
+    } else {
+        return Ok(());
     };
-    let mut given: Vec<(Option<String>, &ast::Expr)> = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let (name, value) = match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (None, value),
-            FunctionArg::ExprNamed {
-                name: ast::Expr::Identifier(name),
-                arg: FunctionArgExpr::Expr(value),
-                operator: FunctionArgOperator::RightArrow | FunctionArgOperator::Assignment,
-            } => (Some(parse::fold(name)), value),
-            _ => return Err(SqlError::unsupported("this form of an argument of CALL")),
-        };
+    Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message).at(call.position))
+}
+
+/// The arguments of a CALL, each with its name if it is given by that.
+fn given_arguments(call: &FunctionCall) -> Result<Vec<(Option<String>, &ast::Expr)>> {
+    let syntax = |message: String, position| SqlError::new(SqlState::SYNTAX_ERROR, message).at(position);
+    if call.is_variadic {
+        return Err(SqlError::unsupported("VARIADIC in CALL").at(call.position));
+    }
+    let mut given: Vec<(Option<String>, &ast::Expr)> = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        let value = &argument.value;
+        let name = argument.name.as_ref().map(|name| String::from(&*name.name));
         match &name {
             None if given.last().is_some_and(|(before, _)| before.is_some()) => {
-                return Err(syntax("positional argument cannot follow named argument".into()));
+                let message = "positional argument cannot follow named argument";
+                return Err(syntax(message.into(), position_of(value)));
             }
             Some(again) if given.iter().any(|(known, _)| known.as_ref() == Some(again)) => {
-                return Err(syntax(format!("argument name \"{again}\" used more than once")));
+                let position = argument.name.as_ref().map_or(Position::NONE, |name| name.position);
+                return Err(syntax(format!("argument name \"{again}\" used more than once"), position));
             }
             _ => given.push((name, value)),
         }
@@ -130,23 +152,24 @@ fn bind_arguments(
     Ok(Some(arguments))
 }
 
-/// The statements of a procedure.
+/// The statements of a procedure. `notices` get those of names that were cut.
 ///
 /// # Errors
 /// 42601, and 0A000 for what cannot be part of one.
-pub(crate) fn parse_body(procedure: &Procedure) -> Result<Vec<Parsed>> {
+pub(crate) fn parse_body(procedure: &Procedure, notices: &mut Vec<Notice>) -> Result<Vec<Parsed>> {
     let body = &procedure.body;
-    let statements = parse::parse(body, &mut |_| Ok(()))
+    let statements = syntax::parse(body, &mut |_| Ok(()), notices)
         .and_then(|statements| {
             statements.into_iter().map(|one| one.into_parsed(body)).collect::<Result<Vec<_>>>()
         })
         .map_err(|error| error.unplaced().context(quoted(procedure)))?;
     for parsed in &statements {
-        if parsed.command.planned().is_none() {
-            let what = match &parsed.command {
-                Command::Commit { .. } => "COMMIT",
-                Command::Rollback { .. } => "ROLLBACK",
-                Command::Savepoint(_) => "SAVEPOINT",
+        if !is_planned(&parsed.statement) {
+            let what = match &parsed.statement {
+                Statement::Transaction(Transaction::Commit { .. }) => "COMMIT",
+                Statement::Transaction(Transaction::Rollback { .. }) => "ROLLBACK",
+                Statement::Transaction(Transaction::Savepoint(_)) => "SAVEPOINT",
+                Statement::Unsupported(unsupported) => &unsupported.feature,
                 _ => "statements other than queries, INSERT, UPDATE, DELETE and CALL",
             };
             return Err(SqlError::unsupported(format!("{what} in a procedure")).context(quoted(procedure)));

@@ -3,10 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnomon_engine::{Database, Options, Transaction, TxnOptions};
-use sqlparser::{
-    ast::{self, Statement},
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use gnomon_parser::{
+    Statement,
+    ast::{self, RowFilter},
 };
 
 use super::{Planned, plan_query};
@@ -69,7 +68,7 @@ impl CatalogView for TestDatabase {
             _ => None,
         })
     }
-    fn view_query(&self, view: &View) -> Result<Box<ast::Query>> {
+    fn view_query(&self, view: &View) -> Result<ast::Query> {
         Err(view.damaged("Views are not in these tests."))
     }
     fn database(&self) -> &str {
@@ -185,8 +184,7 @@ impl TestDatabase {
     }
 
     pub(super) fn plan(&self, sql: &str, params: &[Type]) -> Result<Planned> {
-        let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
-        let query = parser.parse_query().unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let query = gnomon_parser::parse_query(sql)?;
         plan_query(&query, self, &Context::new(&FixedEnvironment::at(0)), params)
     }
 
@@ -256,18 +254,19 @@ impl TestDatabase {
     pub(super) fn targets(&self, sql: &str) -> Result<(Arc<TargetScan>, Scope<'static>)> {
         let environment = FixedEnvironment::at(0);
         let context = Context::new(&environment);
-        let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
-        let Statement::Delete(delete) = parser.parse_statement().expect("a statement") else {
+        let mut statements = gnomon_parser::parse(sql).expect("a statement");
+        let Some(Statement::Delete(delete)) = statements.pop().map(|parsed| parsed.statement) else {
             panic!("only DELETE is understood here");
         };
-        let (sqlparser::ast::FromTable::WithFromKeyword(from)
-        | sqlparser::ast::FromTable::WithoutKeyword(from)) = &delete.from;
-        let sqlparser::ast::TableFactor::Table { name, .. } = &from[0].relation else { panic!("a table") };
+        let filter = match &delete.filter {
+            None => None,
+            Some(RowFilter::Where(condition)) => Some(condition),
+            Some(RowFilter::CurrentOf(_)) => panic!("there are no cursors here"),
+        };
         let mut binder = Binder::new(self, &context, &[]);
-        let table = binder.target_table(name)?;
-        let using = delete.using.clone().unwrap_or_default();
+        let table = binder.target_table(&delete.table.name)?;
         let lock = gnomon_engine::RowLock::Exclusive;
-        let (scan, scope) = binder.targets(&table, None, &using, delete.selection.as_ref(), lock)?;
+        let (scan, scope) = binder.targets(&table, None, &delete.using, filter, lock)?;
         binder.parameters()?;
         Ok((Arc::new(scan), scope))
     }

@@ -233,7 +233,7 @@ fn an_execution_goes_on_where_it_was_left() {
 #[test]
 fn deep_nesting_is_refused() {
     let db = database();
-    // The parser bounds parentheses itself; a chain of operators reaches the binder.
+    // The parser bounds chains of operators, but not those of OR, which are no deeper than others.
     let chain = format!("SELECT {}1", "1 + ".repeat(10_000));
     let found = std::thread::Builder::new()
         .stack_size(256 << 20)

@@ -16,8 +16,9 @@
 use std::time::Duration;
 
 use gnomon_engine::sync::{Arc, thread};
+use gnomon_parser::ast::Statement;
 
-use super::{Format, PortalState, Session, parse::Command, portal::Bound};
+use super::{Format, PortalState, Session, portal::Bound};
 use crate::{
     Result, SqlError, SqlState,
     context::State,
@@ -67,8 +68,25 @@ impl FirstPortal {
 }
 
 /// True for what leaves nothing behind when its transaction is rolled back.
-pub(super) fn leaves_nothing(command: &Command) -> bool {
-    matches!(command, Command::Sql(..) | Command::Execute { .. })
+pub(super) fn leaves_nothing(statement: &Statement) -> bool {
+    use Statement as S;
+    matches!(
+        statement,
+        S::Query(_)
+            | S::Insert(_)
+            | S::Update(_)
+            | S::Delete(_)
+            | S::Call(_)
+            | S::Execute(_)
+            | S::Truncate(_)
+            | S::CreateTable(_)
+            | S::CreateTableAs(_)
+            | S::CreateIndex(_)
+            | S::CreateView(_)
+            | S::CreateSchema(_)
+            | S::AlterTable(_)
+            | S::Rename(_)
+    )
 }
 
 impl Session {

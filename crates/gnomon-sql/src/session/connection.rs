@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use gnomon_parser::ast::{Statement, Transaction};
+
 use super::{
     again::{self, Pipeline},
+    command::Command,
     opened::Opened,
-    parse::{self, Command, Written, on_fit_stack},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -18,7 +20,7 @@ use crate::{
     settings::Settings,
     sink::{Sink, Tag},
     statement::{Executor, Procedures, begin, plan},
-    types::{Datum, Type},
+    syntax::{self, Written, is_planned, on_fit_stack},
 };
 
 /// A session: what a connection talks to. Dropped, it rolls back what it has not committed.
@@ -72,7 +74,7 @@ impl Session {
     pub fn execute(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
         self.note_statement(sql);
-        let result = self.execute_text(sql, sink).map_err(|error| parse::locate(error, sql));
+        let result = self.execute_text(sql, sink).map_err(|error| error.located_in(sql));
         if result.is_err() {
             self.fail();
         }
@@ -124,6 +126,7 @@ impl Session {
             let _alarm = self.context.start_statement()?;
             self.parse(sql)?
         };
+        self.context.send_left_notices(sink)?;
         if statements.is_empty() {
             if self.context.current.state == State::Implicit {
                 self.commit()?;
@@ -132,7 +135,7 @@ impl Session {
         }
         match &statements[..] {
             [Written::Parsed(one)]
-                if self.context.current.state == State::Idle && again::leaves_nothing(&one.command) =>
+                if self.context.current.state == State::Idle && again::leaves_nothing(&one.statement) =>
             {
                 self.run_until_first(sink, |session, sink| session.run_all(sql, &statements, sink))
             }
@@ -146,9 +149,11 @@ impl Session {
         self.pipeline.first = None;
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
-            let statement = statement.parsed(sql)?;
+            let parsed = statement.parsed(sql)?;
             let before = self.context.settings.clone();
-            let tag = on_fit_stack(statement.nesting, || self.run(&statement.command, last == 0, sink))?;
+            let text = &sql[parsed.range.clone()];
+            let command = Command { parsed: &parsed, text, is_alone: last == 0, types: &[], values: &[] };
+            let tag = on_fit_stack(parsed.nesting, || self.run(command, sink))?;
             if i == last && self.context.current.state == State::Implicit {
                 self.commit()?;
             }
@@ -157,14 +162,17 @@ impl Session {
         Ok(())
     }
 
-    /// Parses a text. Returns the memory too that its statements take until they have run.
+    /// Parses a text. Returns the memory too that its statements take until they have run. Notices are left to be sent.
     pub(super) fn parse(&mut self, sql: &str) -> Result<(Vec<Written>, Held)> {
         let mut memory = self.context.memory.hold(0)?;
-        let statements = parse::parse(sql, &mut |tokens| {
+        let mut notices = Vec::new();
+        let mut watch = |tokens| {
             self.context.interrupt.check()?;
-            memory.set(parse::parsing_bytes(sql, tokens))
-        })?;
-        Ok((statements, memory))
+            memory.set(syntax::parsing_bytes(sql, tokens))
+        };
+        let parsed = syntax::parse(sql, &mut watch, &mut notices);
+        self.context.leave_notices(notices);
+        Ok((parsed.map_err(|error| error.located_in(sql))?, memory))
     }
 
     /// Reports a statement complete, with the settings that it changed.
@@ -175,24 +183,14 @@ impl Session {
         sink.complete(tag)
     }
 
-    /// Runs one command. `alone` tells that no other statement is in its text.
-    pub(super) fn run(&mut self, command: &Command, alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
-        self.run_with(command, alone, (&[], &[]), sink)
-    }
-
-    /// Runs a command whose parameters, if it is one that has some, are of these types and values.
-    pub(super) fn run_with(
-        &mut self,
-        command: &Command,
-        alone: bool,
-        parameters: (&[Type], &[Datum]),
-        sink: &mut dyn Sink,
-    ) -> Result<Tag> {
+    /// Runs one statement.
+    pub(super) fn run(&mut self, command: Command<'_>, sink: &mut dyn Sink) -> Result<Tag> {
         let _alarm = self.context.start_statement()?;
-        self.context.refuse_if_failed(command)?;
-        if let Some((statement, overriding)) = command.planned() {
+        let statement = &command.parsed.statement;
+        self.context.refuse_if_failed(statement)?;
+        if is_planned(statement) {
             self.opened.portals.settle(&mut self.context, None)?;
-            let mut plan_it = |session: &mut SessionContext| plan(session, statement, overriding, &[]);
+            let mut plan_it = |session: &mut SessionContext| plan(session, statement, &[]);
             let planned = plan_it(&mut self.context)?;
             if !planned.params.is_empty() {
                 return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
@@ -201,11 +199,15 @@ impl Session {
             return self.executor().run(&planned, &[], sink);
         }
         // The end of a transaction closes its portals, and reads those to their end that stay.
-        if !matches!(command, Command::Fetch { .. } | Command::Commit { .. } | Command::Rollback { .. }) {
+        if !matches!(
+            statement,
+            Statement::Fetch(_)
+                | Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. })
+        ) {
             self.opened.portals.settle(&mut self.context, None)?;
         }
         let mut notices = Vec::new();
-        let done = self.dispatch(command, alone, parameters, &mut notices, sink);
+        let done = self.dispatch(command, &mut notices, sink);
         self.context.send(notices, sink)?;
         done
     }

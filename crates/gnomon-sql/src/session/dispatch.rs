@@ -1,178 +1,161 @@
-//! The way from a command to what carries it out.
+//! The way from a statement to what carries it out.
+
+use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transaction};
 
 use super::{
-    Session, backup, commands, cursor,
-    parse::{Command, Discard, hint_instead, on_fit_stack},
+    Session, backup, command::Command, cursor, explain, maintenance, setting, unsupported::hint_instead,
 };
 use crate::{
-    Notice, Result, Severity, SqlError, SqlState,
+    Notice, Result, SqlError, SqlState,
     context::two_phase,
     copy, ddl,
     sink::{Sink, Tag, tag},
-    statement::{begin, bind_arguments, plannable},
-    types::{Datum, Type, column_type},
+    statement::{begin, bind_arguments, refuse_unplanned},
+    syntax::on_fit_stack,
+    types::column_type,
 };
 
 impl Session {
-    /// Runs a command that is no query or DML.
+    /// Runs a statement that is no query or DML.
     pub(super) fn dispatch(
         &mut self,
-        command: &Command,
-        alone: bool,
-        parameters: (&[Type], &[Datum]),
+        command: Command<'_>,
         notices: &mut Vec<Notice>,
         sink: &mut dyn Sink,
     ) -> Result<Tag> {
-        match command {
-            Command::Begin { modes, tag: of_command } => {
-                self.context.begin(modes, notices)?;
-                tag(*of_command)
-            }
-            Command::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
-            Command::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
-            Command::PrepareTransaction(gid) => self.prepare_transaction(gid, notices),
-            Command::EndPrepared { gid, commit } => two_phase::end(&mut self.context, gid, *commit, alone),
-            Command::Savepoint(name) => {
-                self.context.set_savepoint(name, self.opened.portals.opened())?;
-                tag("SAVEPOINT")
-            }
-            Command::Release(name) => {
-                self.context.release_savepoint(name)?;
-                tag("RELEASE")
-            }
-            Command::RollbackTo(name) => {
-                self.roll_back_to(name)?;
-                tag("ROLLBACK")
-            }
-            Command::SetTransaction { session, modes } => {
-                commands::set_transaction(&mut self.context, *session, modes, notices)?;
+        match &command.parsed.statement {
+            Statement::Transaction(transaction) => self.transaction(transaction, command.is_alone, notices),
+            Statement::Set(set) => {
+                setting::set(&mut self.context, set, command.is_alone, notices)?;
                 tag("SET")
             }
-            Command::Set { local, name, values } => {
-                if *local && !self.context.in_block() && alone {
-                    notices.push(
-                        SqlError::new(
-                            SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                            "SET LOCAL can only be used in transaction blocks",
-                        )
-                        .severity(Severity::Warning),
-                    );
-                }
-                commands::set(&mut self.context, name, values.as_deref(), *local)?;
-                if let Some((name, why)) = self.context.settings.lack_of_effect(name) {
-                    notices.push(Notice::no_effect(&format!("setting \"{name}\""), why));
-                }
-                tag("SET")
-            }
-            // The session's user is the only role that it can be.
-            Command::SetRole(role) => match role {
-                Some(role) if **role != *self.context.user => Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("role \"{role}\" does not exist"),
-                )),
-                _ => tag("SET"),
-            },
-            Command::Reset(name) => {
-                match name {
-                    Some(name) => commands::set(&mut self.context, name, None, false)?,
-                    None => commands::reset_all(&mut self.context),
-                }
+            Statement::Reset(name) => {
+                setting::reset(&mut self.context, name)?;
                 tag("RESET")
             }
-            Command::Show(name) => {
-                commands::show(&mut self.context, name.as_deref(), sink)?;
+            Statement::Show(name) => {
+                setting::show(&mut self.context, name, sink)?;
                 tag("SHOW")
             }
-            Command::Prepare { name, types, body } => {
-                plannable(&body.command)?;
-                let declared =
-                    types.iter().map(|ty| column_type(ty).map(|ty| ty.ty)).collect::<Result<_>>()?;
-                let body = Some((**body).clone());
-                self.opened.statements.add(&mut self.context, name, body, declared, None)?;
-                tag("PREPARE")
+            Statement::Prepare(prepare) => self.prepare_named(prepare, command),
+            Statement::Execute(execute) => self.execute_prepared(execute, command.is_alone, sink),
+            Statement::Deallocate(name) => {
+                self.opened.statements.deallocate(name.as_ref().map(|name| &*name.name))
             }
-            Command::Execute { name, arguments } => self.execute_prepared(name, arguments, alone, sink),
-            Command::Deallocate(name) => self.opened.statements.deallocate(name.as_deref()),
-            Command::Discard(what) => self.discard(*what, alone),
-            Command::Declare { name, hold, body } => {
+            Statement::Discard(what) => self.discard(*what, command.is_alone),
+            Statement::DeclareCursor(declare) => {
                 let opened = self.opened.clone();
-                cursor::declare(&mut self.executor(), &opened.portals, (name, *hold), body, parameters)
+                cursor::declare(&mut self.executor(), &opened.portals, declare, command)
             }
-            Command::Fetch { name, count, discard } => {
+            Statement::Fetch(fetch) => {
                 let opened = self.opened.clone();
-                cursor::fetch(&mut self.executor(), &opened.portals, name, (*count, *discard), sink)
+                cursor::fetch(&mut self.executor(), &opened.portals, fetch, sink)
             }
-            Command::Close(name) => cursor::close(&self.opened.portals, name.as_deref()),
-            Command::Copy(copy) => {
-                if copy.freezes()? {
+            Statement::Close(name) => {
+                cursor::close(&self.opened.portals, name.as_ref().map(|name| &*name.name))
+            }
+            Statement::Copy(copy) => {
+                if copy::freezes(copy)? {
                     notices.push(Notice::no_effect("FREEZE", "rows need no freezing"));
                 }
                 copy::copy(&mut self.context, copy, sink)
             }
-            Command::Vacuum(names, options) => {
-                self.context.refuse_in_transaction("VACUUM", alone)?;
-                commands::find_tables(&self.context, names)?;
-                commands::options_without_effect("VACUUM", options, notices);
-                tag("VACUUM")
+            Statement::Vacuum(vacuum) => {
+                self.context.refuse_in_transaction("VACUUM", command.is_alone)?;
+                maintenance::vacuum(&self.context, vacuum, notices)
             }
-            Command::Analyze(names, options) => {
-                commands::find_tables(&self.context, names)?;
-                commands::options_without_effect("ANALYZE", options, notices);
-                tag("ANALYZE")
+            Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
+            Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
+            Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
+            Statement::Backup(backup) => self.back_up(backup, command.is_alone, sink),
+            Statement::Explain(explain) => {
+                explain::explain(&mut self.executor(), explain, command, notices, sink)
             }
-            Command::Checkpoint => commands::checkpoint(&self.context, notices),
-            Command::Backup(since) => {
-                self.context.refuse_in_transaction("BACKUP", alone)?;
-                backup::backup(&self.context, since.as_deref(), sink)
-            }
-            Command::Lock { names, mode, nowait } => {
-                commands::lock_tables(&mut self.context, names, mode, *nowait)
-            }
-            Command::Explain { analyze, summary, ignored, body } => {
-                for option in ignored {
-                    notices.push(Notice::no_effect(
-                        &format!("EXPLAIN option {option}"),
-                        "plans show no more than they do without",
-                    ));
-                }
-                commands::explain(&mut self.executor(), (*analyze, *summary), body, parameters, sink)
-            }
-            Command::Unsupported(what) => {
-                let error = SqlError::unsupported(what);
-                Err(match hint_instead(what) {
+            Statement::Unsupported(unsupported) => {
+                let error = SqlError::unsupported(&unsupported.feature).at(unsupported.position);
+                Err(match hint_instead(&unsupported.feature) {
                     Some(hint) => error.hint(hint),
                     None => error,
                 })
             }
-            Command::Sql(statement, _) => match ddl::run(&mut self.context, statement, notices)? {
+            statement => match ddl::run(&mut self.context, statement, notices)? {
                 Some(outcome) => Ok(outcome),
-                None => {
-                    let words: Vec<String> =
-                        statement.to_string().split_whitespace().take(2).map(str::to_owned).collect();
-                    Err(SqlError::unsupported(format!("the statement {} ...", words.join(" "))))
-                }
-            },
-            other => match ddl::run_command(&mut self.context, other, notices)? {
-                Some(outcome) => Ok(outcome),
-                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a command has no implementation")),
+                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation")),
             },
         }
     }
 
-    /// EXECUTE.
-    fn execute_prepared(
+    /// Begins, ends or marks a transaction.
+    fn transaction(
         &mut self,
-        name: &str,
-        arguments: &[sqlparser::ast::Expr],
-        alone: bool,
-        sink: &mut dyn Sink,
+        transaction: &Transaction,
+        is_alone: bool,
+        notices: &mut Vec<Notice>,
     ) -> Result<Tag> {
+        match transaction {
+            Transaction::Begin { modes, is_start } => {
+                self.context.begin(modes, notices)?;
+                tag(if *is_start { "START TRANSACTION" } else { "BEGIN" })
+            }
+            Transaction::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
+            Transaction::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
+            Transaction::Prepare(gid) => self.prepare_transaction(gid, notices),
+            Transaction::CommitPrepared(gid) => two_phase::end(&mut self.context, gid, true, is_alone),
+            Transaction::RollbackPrepared(gid) => two_phase::end(&mut self.context, gid, false, is_alone),
+            Transaction::Savepoint(name) => {
+                self.context.set_savepoint(&name.name, self.opened.portals.opened())?;
+                tag("SAVEPOINT")
+            }
+            Transaction::Release(name) => {
+                self.context.release_savepoint(&name.name)?;
+                tag("RELEASE")
+            }
+            Transaction::RollbackTo(name) => {
+                self.roll_back_to(&name.name)?;
+                tag("ROLLBACK")
+            }
+            Transaction::SetModes { is_session, modes } => {
+                setting::set_transaction(&mut self.context, *is_session, modes, notices)?;
+                tag("SET")
+            }
+            Transaction::SetSnapshot(_) => Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT")),
+        }
+    }
+
+    /// PREPARE.
+    fn prepare_named(&mut self, prepare: &Prepare, command: Command<'_>) -> Result<Tag> {
+        refuse_unplanned(&prepare.statement)?;
+        let types = prepare.types.iter().map(|ty| column_type(ty).map(|ty| ty.ty));
+        let types = types.collect::<Result<_>>()?;
+        let body = Some(command.parsed.part(&prepare.statement));
+        let name = &prepare.name.name;
+        self.opened.statements.add(&mut self.context, name, body, types, command.text, true)?;
+        tag("PREPARE")
+    }
+
+    /// BACKUP.
+    fn back_up(&mut self, backup: &Backup, is_alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
+        if backup.file.is_some() {
+            return Err(SqlError::new(
+                SqlState::INSUFFICIENT_PRIVILEGE,
+                "BACKUP to a file of the server is not supported",
+            )
+            .hint("Use BACKUP TO STDOUT, or `gnomon backup`, which keeps backups in a directory."));
+        }
+        self.context.refuse_in_transaction("BACKUP", is_alone)?;
+        backup::backup(&self.context, backup.since.as_deref(), sink)
+    }
+
+    /// EXECUTE.
+    fn execute_prepared(&mut self, execute: &Execute, is_alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
+        let Execute { name, arguments } = execute;
+        let name = &*name.name;
         let prepared = self.opened.statements.get(name)?;
         if !prepared.is_planned() {
             return match prepared.command() {
                 // EXECUTE cannot be prepared by name, so this does not go in circles.
-                Some(command) if !matches!(command, Command::Execute { .. }) => {
-                    self.run(command, alone, sink)
+                Some(command) if !matches!(command.parsed.statement, Statement::Execute(_)) => {
+                    self.run(Command { is_alone, ..command }, sink)
                 }
                 _ => Ok(Tag::new()),
             };
@@ -198,16 +181,16 @@ impl Session {
     }
 
     /// DISCARD.
-    fn discard(&mut self, what: Discard, alone: bool) -> Result<Tag> {
+    fn discard(&mut self, what: Discard, is_alone: bool) -> Result<Tag> {
         match what {
             Discard::All => {
-                self.context.refuse_in_transaction("DISCARD ALL", alone)?;
+                self.context.refuse_in_transaction("DISCARD ALL", is_alone)?;
                 self.opened.portals.clear();
                 self.opened.statements.clear();
                 self.procedures.clear();
                 self.context.forget_drawn();
                 self.context.release_advisory_locks();
-                commands::reset_all(&mut self.context);
+                setting::reset_all(&mut self.context);
                 tag("DISCARD ALL")
             }
             // Those of prepared statements are made anew when they must be.

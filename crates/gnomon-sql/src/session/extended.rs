@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::Arc};
 use super::{
     Format, PortalState, Session, StatementDescription,
     again::FirstPortal,
-    parse::{self, on_fit_stack},
+    command::Command,
     portal::{Body, Bound, Portal},
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     context::State,
     query::ResultColumn,
     sink::Sink,
+    syntax::on_fit_stack,
     types::{ColumnType, Context, Datum, Type, binary, text},
 };
 
@@ -39,8 +40,8 @@ impl Session {
         // The part of it that stays is counted by itself.
         drop(memory);
         let parsed = statements.pop().map(|one| one.into_parsed(sql)).transpose()?;
-        let added = self.opened.statements.add(&mut self.context, name, parsed, declared, Some(sql));
-        added.map_err(|error| parse::locate(error, sql))
+        let added = self.opened.statements.add(&mut self.context, name, parsed, declared, sql, false);
+        added.map_err(|error| error.located_in(sql))
     }
 
     /// Describes a prepared statement (Describe).
@@ -75,8 +76,8 @@ impl Session {
     ) -> Result<()> {
         let _alarm = self.context.start_statement()?;
         let prepared = self.opened.statements.get(statement)?;
-        if let Some(command) = prepared.command() {
-            self.context.refuse_if_failed(command)?;
+        if let Some(statement) = prepared.statement() {
+            self.context.refuse_if_failed(statement)?;
         }
         if !portal.is_empty() {
             self.opened.portals.refuse_taken(portal)?;
@@ -88,7 +89,7 @@ impl Session {
             let plan = prepared.plan(&mut self.context)?;
             Body::Plan { statement: Some(prepared.clone()), plan, running: None }
         } else {
-            if prepared.planned_command().is_some() {
+            if prepared.planned_statement().is_some() {
                 prepared.plan(&mut self.context)?;
             }
             Body::Command(prepared.clone())
@@ -219,7 +220,8 @@ impl Session {
         let mut portal = self.opened.portals.take_to_run("portal", name)?;
         self.note_statement(&portal.text.clone());
         self.pipeline.portals_run += 1;
-        let result = self.run_body(name, &mut portal, max_rows, sink);
+        let sent = self.context.send_left_notices(sink);
+        let result = sent.and_then(|()| self.run_body(name, &mut portal, max_rows, sink));
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
         let keeps = matches!(portal.body, Body::Plan { .. }) && self.context.current.state != State::Idle;
         if keeps || matches!(portal.body, Body::Empty) {
@@ -241,12 +243,11 @@ impl Session {
                 Ok(PortalState::Complete)
             }
             Body::Command(statement) => {
-                let Some(parsed) = &statement.parsed else { return Ok(PortalState::Complete) };
+                let Some(command) = statement.command() else { return Ok(PortalState::Complete) };
                 let before = self.context.settings.clone();
                 let types = statement.parameter_types();
-                let parameters = (&types[..], &portal.params[..]);
-                let tag =
-                    on_fit_stack(parsed.nesting, || self.run_with(&parsed.command, false, parameters, sink))?;
+                let command = Command { types: &types, values: &portal.params, ..command };
+                let tag = on_fit_stack(command.parsed.nesting, || self.run(command, sink))?;
                 self.report(&tag, &before, sink)?;
                 Ok(PortalState::Complete)
             }

@@ -12,18 +12,21 @@
 mod again;
 mod backup;
 mod collect;
-mod commands;
+mod command;
 mod connection;
 mod cursor;
 mod dispatch;
 mod embedded;
+mod explain;
 mod extended;
 mod idle;
+mod maintenance;
 mod opened;
-pub(crate) mod parse;
 mod portal;
 mod prepared;
+mod setting;
 mod transaction;
+mod unsupported;
 
 pub use crate::{
     catalog::system::ConnectedBy,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use gnomon_parser::ast::Statement;
+
 use super::{
     StatementDescription,
-    commands::{show_columns, text_column},
-    parse::Command,
     portal::{Body, Portals},
     prepared::{Prepared, Statements},
+    setting::{show_columns, text_column},
 };
 use crate::{
     Result,
@@ -42,7 +43,7 @@ impl Opened {
     ) -> Result<StatementDescription> {
         if statement.is_planned() {
             if let Some(parsed) = &statement.parsed {
-                session.refuse_if_failed(&parsed.command)?;
+                session.refuse_if_failed(&parsed.statement)?;
             }
             let plan = statement.plan(session)?;
             return Ok(StatementDescription {
@@ -50,11 +51,11 @@ impl Opened {
                 columns: plan.columns().map(|columns| columns.to_vec()),
             });
         }
-        if statement.planned_command().is_some() {
+        if statement.planned_statement().is_some() {
             statement.plan(session)?;
         }
-        let columns = match statement.command() {
-            Some(command) => self.command_columns(session, command)?,
+        let columns = match statement.statement() {
+            Some(statement) => self.command_columns(session, statement)?,
             None => None,
         };
         Ok(StatementDescription { parameters: statement.parameter_types(), columns })
@@ -73,27 +74,27 @@ impl Opened {
         let Some(statement) = statement else {
             return Ok(self.portals.columns(name).map(|columns| columns.to_vec()));
         };
-        match statement.command() {
-            Some(command) => self.command_columns(session, command),
+        match statement.statement() {
+            Some(statement) => self.command_columns(session, statement),
             None => Ok(None),
         }
     }
 
-    /// The columns that a command returns without a plan of its own.
+    /// The columns that a statement returns without a plan of its own.
     fn command_columns(
         &self,
         session: &mut SessionContext,
-        command: &Command,
+        statement: &Statement,
     ) -> Result<Option<Vec<ResultColumn>>> {
-        Ok(match command {
-            Command::Show(name) => Some(show_columns(session, name.as_deref())?),
-            Command::Explain { .. } => Some(vec![text_column("QUERY PLAN")]),
-            Command::Execute { name, .. } => {
-                let statement = self.statements.get(name)?;
+        Ok(match statement {
+            Statement::Show(name) => Some(show_columns(session, name)?),
+            Statement::Explain(_) => Some(vec![text_column("QUERY PLAN")]),
+            Statement::Execute(execute) => {
+                let statement = self.statements.get(&execute.name.name)?;
                 self.describe(session, &statement)?.columns
             }
-            Command::Fetch { name, discard: false, .. } => {
-                self.portals.columns(name).map(|columns| columns.to_vec())
+            Statement::Fetch(fetch) if !fetch.is_move => {
+                self.portals.columns(&fetch.cursor.name).map(|columns| columns.to_vec())
             }
             _ => None,
         })

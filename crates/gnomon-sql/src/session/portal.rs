@@ -14,8 +14,8 @@ use crate::{
     context::SessionContext,
     memory::Held,
     query::ResultColumn,
-    session::parse::on_fit_stack,
     statement::{Executor, KeptRows, Plan, Running, begin, fetch},
+    syntax::on_fit_stack,
     types::{Context, Datum, limit::row_bytes},
 };
 

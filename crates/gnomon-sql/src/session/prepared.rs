@@ -3,8 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
+use gnomon_parser::ast::Statement;
 
-use super::parse::{self, Command, Parsed, on_fit_stack};
+use super::{command::Command, explain::explained};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
@@ -12,7 +13,8 @@ use crate::{
     memory::Held,
     query::ResultColumn,
     sink::{Tag, tag},
-    statement::{Plan, plan, plannable},
+    statement::{Plan, plan},
+    syntax::{Parsed, is_planned, on_fit_stack},
     types::Type,
 };
 
@@ -27,7 +29,7 @@ const STATEMENT_BYTES: usize = 8192;
 /// A prepared statement.
 pub(super) struct Prepared {
     pub(super) name: String,
-    /// Its text, as it was given by the protocol; what PREPARE prepared is written anew.
+    /// Its text: as it was given by the protocol, or PREPARE and all.
     pub(super) text: Arc<str>,
     /// When it was prepared, in microseconds since 2000-01-01 00:00 UTC.
     prepared: i64,
@@ -43,8 +45,17 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn command(&self) -> Option<&Command> {
-        self.parsed.as_ref().map(|parsed| &parsed.command)
+    /// Returns what there is to run, without values for parameters; nothing of an empty text.
+    pub(super) fn command(&self) -> Option<Command<'_>> {
+        self.parsed.as_ref().map(|parsed| {
+            let text = self.text.get(parsed.range.clone()).unwrap_or(&self.text);
+            Command { parsed, text, is_alone: false, types: &[], values: &[] }
+        })
+    }
+
+    /// Returns its statement; none if its text is empty.
+    pub(super) fn statement(&self) -> Option<&Statement> {
+        self.parsed.as_ref().map(|parsed| &parsed.statement)
     }
 
     /// Returns the row of pg_prepared_statements.
@@ -60,16 +71,17 @@ impl Prepared {
 
     /// True if it is run by a plan.
     pub(super) fn is_planned(&self) -> bool {
-        self.command().is_some_and(|command| command.planned().is_some())
+        self.statement().is_some_and(is_planned)
     }
 
-    /// The command that a plan is made of: its own, or the one that it explains or declares a cursor for.
-    pub(super) fn planned_command(&self) -> Option<&Command> {
-        let command = match self.command()? {
-            Command::Explain { body, .. } | Command::Declare { body, .. } => &body.command,
-            command => command,
+    /// The statement that a plan is made of: its own, or the one that it explains or declares a cursor for.
+    pub(super) fn planned_statement(&self) -> Option<&Statement> {
+        let statement = match self.statement()? {
+            Statement::Explain(explain) => explained(explain),
+            Statement::DeclareCursor(declare) => &declare.statement,
+            statement => statement,
         };
-        command.planned().is_some().then_some(command)
+        is_planned(statement).then_some(statement)
     }
 
     /// The types of its parameters, as far as they are known.
@@ -85,15 +97,14 @@ impl Prepared {
         {
             return Ok(plan.clone());
         }
-        let (Some(parsed), Some(command)) = (&self.parsed, self.planned_command()) else {
+        let (Some(parsed), Some(statement)) = (&self.parsed, self.planned_statement()) else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the statement has no plan"));
         };
-        let (statement, overriding) = plannable(command)?;
         // Types that were inferred once are what clients send from then on.
         let declared = kept.as_ref().map_or(&self.declared, |plan| &plan.params);
-        let plan = on_fit_stack(parsed.nesting, || plan(session, statement, overriding, declared));
+        let plan = on_fit_stack(parsed.nesting, || plan(session, statement, declared));
         let plan = plan.map_err(|error| match (&kept, self.from_sql) {
-            (_, false) => parse::locate(error, &self.text),
+            (_, false) => error.located_in(&self.text),
             // The text that PREPARE stood in is no longer there.
             (Some(_), true) => error.unplaced(),
             (None, true) => error,
@@ -130,18 +141,19 @@ impl Statements {
         })
     }
 
-    /// Adds a prepared statement; its plan is made at once, so that errors are found now. `text` is the protocol's;
-    /// PREPARE has none.
+    /// Adds a prepared statement; its plan is made at once, so that errors are found now. `from_sql` tells that `text`
+    /// is a PREPARE.
     pub(super) fn add(
         &self,
         session: &mut SessionContext,
         name: &str,
         parsed: Option<Parsed>,
         declared: Vec<Type>,
-        text: Option<&str>,
+        text: &str,
+        from_sql: bool,
     ) -> Result<()> {
         if let Some(parsed) = &parsed {
-            session.refuse_if_failed(&parsed.command)?;
+            session.refuse_if_failed(&parsed.statement)?;
         }
         if name.is_empty() {
             self.remove("");
@@ -157,27 +169,22 @@ impl Statements {
                 format!("a statement can have at most {PARAMETERS_MAX} parameters"),
             ));
         }
-        let written: Arc<str> = match (text, parsed.as_ref().map(|parsed| &parsed.command)) {
-            (Some(text), _) => text.into(),
-            (None, Some(Command::Sql(statement, _))) => statement.to_string().into(),
-            (None, _) => "".into(),
-        };
         let bytes = STATEMENT_BYTES
             + 2 * name.len()
-            + COPIES * written.len()
+            + COPIES * text.len()
             + declared.len() * size_of::<Type>()
             + parsed.as_ref().map_or(0, Parsed::bytes);
         let prepared = Arc::new(Prepared {
             _memory: session.memory.hold(bytes)?,
             name: name.to_owned(),
-            text: written,
+            text: text.into(),
             prepared: session.statement_time,
-            from_sql: text.is_none(),
+            from_sql,
             parsed,
             declared,
             plan: Mutex::new(None),
         });
-        if prepared.planned_command().is_some() {
+        if prepared.planned_statement().is_some() {
             session.ensure_transaction();
             prepared.plan(session)?;
             session.interrupt.check()?;

@@ -12,6 +12,7 @@
 
 mod definition;
 mod value;
+mod written;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -26,7 +27,10 @@ use crate::{
     types::datetime::{IntervalStyle, Zone},
 };
 
-pub(crate) use self::value::bool_word;
+pub(crate) use self::{
+    value::bool_word,
+    written::{setting_name, setting_texts},
+};
 
 /// The values that hold, with those that statements need in a ready form.
 #[derive(Clone, Debug)]

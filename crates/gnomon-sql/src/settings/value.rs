@@ -107,8 +107,15 @@ pub(crate) fn bool_word(word: &str) -> Option<bool> {
 
 pub(super) fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
     let text = text.trim();
-    let digits =
-        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let end = |from: usize| {
+        let is_behind = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
+        text[from..].find(is_behind).map_or(text.len(), |at| from + at)
+    };
+    let mut digits = end(0);
+    // No unit begins as an exponent does.
+    if text[digits..].starts_with(['e', 'E']) {
+        digits = end(digits + 1);
+    }
     let (number, suffix) = text.split_at(digits);
     let number: f64 = number.parse().ok()?;
     let factor = match (unit, suffix.trim()) {

@@ -15,8 +15,8 @@ use crate::{
     catalog::model::Procedure,
     procedure::CallPlan,
     query::ResultColumn,
-    session::parse::on_fit_stack,
     sink::{CopySource, Sink},
+    syntax::on_fit_stack,
     types::{Context, Datum, Row, cast, cast::CastContext},
 };
 

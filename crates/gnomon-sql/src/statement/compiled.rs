@@ -4,14 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
-use super::plan::{Plan, plan_with_names, plannable};
+use super::plan::{Plan, plan_with_names};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Oid, Procedure},
     context::SessionContext,
     procedure::{parse_body, quoted},
     query::{ParameterNames, ResultColumn},
-    session::parse::{Parsed, on_fit_stack},
+    syntax::{Parsed, on_fit_stack},
     types::{Type, cast, cast::CastContext, format_type},
 };
 
@@ -45,7 +45,8 @@ impl Procedures {
         {
             return Ok(compiled.clone());
         }
-        let compiled = Arc::new(Compiled::new(procedure, parse_body(procedure)?));
+        // CREATE PROCEDURE has sent the notices.
+        let compiled = Arc::new(Compiled::new(procedure, parse_body(procedure, &mut Vec::new())?));
         // Those whose CREATE was rolled back, or that were dropped, are called no more.
         let catalog = session.catalog();
         self.0.retain(|oid, _| catalog.procedure_by_oid(*oid).is_some());
@@ -143,9 +144,8 @@ pub(super) fn plan_of_body(
     {
         return Ok(plan.clone());
     }
-    let (tree, overriding) = plannable(&statement.parsed.command)?;
     let plan = on_fit_stack(statement.parsed.nesting, || {
-        plan_with_names(session, tree, overriding, &compiled.types, Some(&compiled.names))
+        plan_with_names(session, &statement.parsed.statement, &compiled.types, Some(&compiled.names))
     })?;
     if plan.params.len() > compiled.types.len() {
         let what = format!("there is no parameter ${}", plan.params.len());

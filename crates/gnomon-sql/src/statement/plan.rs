@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{Query, SetExpr, Statement};
+use gnomon_parser::ast::Statement;
 
 use crate::{
     Result, SqlError, SqlState,
@@ -12,7 +12,7 @@ use crate::{
     dml::{DeletePlan, InsertPlan, Output, UpdatePlan},
     procedure::CallPlan,
     query::{Binder, ExecContext, ParameterNames, Planned, ResultColumn},
-    session::parse::{Command, Overriding},
+    syntax::is_planned,
     types::{Context, Datum, Type, datetime::IntervalStyle},
 };
 
@@ -162,7 +162,6 @@ impl Plan {
 
 fn bind(
     statement: &Statement,
-    overriding: Option<Overriding>,
     types: &Context<'_>,
     view: &View,
     params: &[Type],
@@ -170,64 +169,42 @@ fn bind(
 ) -> Result<(Kind, Vec<Type>)> {
     let mut binder = Binder::new(view, types, params).with_names(names);
     let kind = match statement {
-        Statement::Query(query) => match inner_dml(query)? {
-            None => {
-                let planned = Planned::bind(binder, query)?;
-                let params = planned.params.to_vec();
-                return Ok((Kind::Query(planned), params));
-            }
-            Some(Statement::Insert(insert)) => {
-                Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, query.with.as_ref(), view)?)
-            }
-            Some(_) => return Err(SqlError::unsupported("WITH in front of UPDATE or DELETE")),
-        },
-        Statement::Insert(insert) => {
-            Kind::Insert(InsertPlan::bind(&mut binder, insert, overriding, None, view)?)
+        Statement::Query(query) => {
+            let planned = Planned::bind(binder, query)?;
+            let params = planned.params.to_vec();
+            return Ok((Kind::Query(planned), params));
         }
+        Statement::Insert(insert) => Kind::Insert(InsertPlan::bind(&mut binder, insert, view)?),
         Statement::Update(update) => Kind::Update(UpdatePlan::bind(&mut binder, update, view)?),
         Statement::Delete(delete) => Kind::Delete(DeletePlan::bind(&mut binder, delete, view)?),
-        Statement::Call(function) => Kind::Call(CallPlan::bind(&mut binder, function, view)?),
+        Statement::Call(call) => Kind::Call(CallPlan::bind(&mut binder, call, view)?),
         _ => return Err(SqlError::unsupported("this statement")),
     };
     Ok((kind, binder.parameters()?))
-}
-
-/// The DML statement that follows WITH, which the parser crate takes for the body of a query.
-fn inner_dml(query: &Query) -> Result<Option<&Statement>> {
-    match query.body.as_ref() {
-        SetExpr::Insert(statement) | SetExpr::Update(statement) | SetExpr::Delete(statement) => {
-            Ok(Some(statement))
-        }
-        SetExpr::Merge(_) => Err(SqlError::unsupported("MERGE")),
-        _ => Ok(None),
-    }
 }
 
 /// Plans a statement against the catalog as it is now.
 pub(crate) fn plan(
     session: &mut SessionContext,
     statement: &Statement,
-    overriding: Option<Overriding>,
     params: &[Type],
 ) -> Result<Arc<Plan>> {
-    plan_with_names(session, statement, overriding, params, None)
+    plan_with_names(session, statement, params, None)
 }
 
 /// The same, where parameters have names.
 pub(crate) fn plan_with_names(
     session: &mut SessionContext,
     statement: &Statement,
-    overriding: Option<Overriding>,
     params: &[Type],
     names: Option<&ParameterNames>,
 ) -> Result<Arc<Plan>> {
-    session.look_up(|session| plan_now(session, statement, overriding, params, names))
+    session.look_up(|session| plan_now(session, statement, params, names))
 }
 
 fn plan_now(
     session: &mut SessionContext,
     statement: &Statement,
-    overriding: Option<Overriding>,
     params: &[Type],
     names: Option<&ParameterNames>,
 ) -> Result<Arc<Plan>> {
@@ -236,7 +213,7 @@ fn plan_now(
     let interval_style = session.settings.interval_style();
     let extra_float_digits = session.settings.extra_float_digits();
     session.with_types(|types, view| {
-        let (kind, params) = bind(statement, overriding, types, view, params, names)?;
+        let (kind, params) = bind(statement, types, view, params, names)?;
         let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
         let version = view.catalog.version;
         let time = types.time_was_read.get().then_some(types.transaction_time);
@@ -254,9 +231,12 @@ fn plan_now(
     })
 }
 
-/// The statement within EXPLAIN, PREPARE or a procedure, if it can be planned.
-pub(crate) fn plannable(command: &Command) -> Result<(&Statement, Option<Overriding>)> {
-    command.planned().ok_or_else(|| {
-        SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here")
-    })
+/// Fails if a statement within PREPARE or a procedure cannot be planned.
+pub(crate) fn refuse_unplanned(statement: &Statement) -> Result<()> {
+    match is_planned(statement) {
+        true => Ok(()),
+        false => {
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here"))
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use gnomon_engine::{Csn, Error, Transaction, TreeLock};
-use sqlparser::ast;
+use gnomon_parser::ast;
 
 use super::{
     compiled::Procedures,

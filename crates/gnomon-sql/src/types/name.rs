@@ -1,12 +1,8 @@
 //! Type names: from the parser's syntax or from text to a type with its modifier, and back (`format_type`).
 
-use sqlparser::{
-    ast::{
-        ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, IntervalFields, ObjectName,
-        TimezoneInfo,
-    },
-    dialect::PostgreSqlDialect,
-    parser::Parser,
+use gnomon_parser::{
+    ErrorKind,
+    ast::{ColumnReference, Constant, Expr, QualifiedName, TypeName, Value},
 };
 
 use super::{ColumnType, Type, TypeMod, datetime::IntervalRange};
@@ -20,67 +16,67 @@ const LENGTH_MAX: u64 = 10_485_760;
 /// # Errors
 /// 42704 for an unknown name, 0A000 for a type of PostgreSQL's that is not built here, 22023 for a modifier out of its
 /// range.
-pub fn column_type(data_type: &DataType) -> Result<ColumnType> {
-    known_type(data_type).map_err(|error| unsupported(error, data_type))
+pub fn column_type(name: &TypeName) -> Result<ColumnType> {
+    known_type(name).map_err(|error| unsupported(error, name).at(name.position))
 }
 
-fn known_type(data_type: &DataType) -> Result<ColumnType> {
-    let plain = |ty: Type| Ok(ColumnType::from(ty));
-    match data_type {
-        DataType::Bool | DataType::Boolean => plain(Type::Bool),
-        DataType::SmallInt(None) | DataType::Int2(None) => plain(Type::Int2),
-        DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None) => plain(Type::Int4),
-        DataType::BigInt(None) | DataType::Int8(None) => plain(Type::Int8),
-        DataType::Real | DataType::Float4 => plain(Type::Float4),
-        DataType::Float8 | DataType::DoublePrecision => plain(Type::Float8),
-        DataType::Float(info) => float(info),
-        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => numeric(info),
-        DataType::Text => plain(Type::Text),
-        DataType::Character(length) | DataType::Char(length) => {
-            Ok(ColumnType { ty: Type::Bpchar, modifier: length_modifier("char", length.as_ref(), Some(1))? })
-        }
-        DataType::CharacterVarying(length)
-        | DataType::CharVarying(length)
-        | DataType::Varchar(length)
-        | DataType::Nvarchar(length) => {
-            Ok(ColumnType { ty: Type::Varchar, modifier: length_modifier("varchar", length.as_ref(), None)? })
-        }
-        DataType::Bytea => plain(Type::Bytea),
-        DataType::Date => plain(Type::Date),
-        DataType::Time(precision, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-            Ok(ColumnType { ty: Type::Time, modifier: precision_modifier(*precision) })
-        }
-        DataType::Timestamp(precision, zone) => {
-            let ty = match zone {
-                TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => Type::Timestamp,
-                TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => Type::Timestamptz,
-            };
-            Ok(ColumnType { ty, modifier: precision_modifier(*precision) })
-        }
-        DataType::Interval { fields, precision } => {
-            Ok(ColumnType { ty: Type::Interval, modifier: interval_modifier(fields.as_ref(), *precision) })
-        }
-        DataType::Uuid => plain(Type::Uuid),
-        DataType::Regclass => plain(Type::Regclass),
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            let element = known_type(element)?;
-            if matches!(element.ty, Type::Array(_)) {
-                return Ok(element);
-            }
-            let ty = element
-                .ty
-                .array()
-                .ok_or_else(|| undefined(&format!("{}[]", format_type(element.ty, None))))?;
-            Ok(ColumnType { ty, modifier: element.modifier })
-        }
-        DataType::Custom(name, arguments) => {
-            custom(name, arguments).map_err(|error| match name.0.first().and_then(|part| part.as_ident()) {
-                Some(ident) => error.at(ident.span),
-                None => error,
-            })
-        }
-        other => Err(undefined(&other.to_string().to_lowercase())),
+fn known_type(name: &TypeName) -> Result<ColumnType> {
+    if name.is_set {
+        return Err(SqlError::unsupported("SETOF"));
     }
+    if name.is_reference {
+        return Err(SqlError::unsupported("%TYPE"));
+    }
+    let ty = typname(&name.name)
+        .and_then(|typname| Type::all().find(|ty| ty.info().typname == typname))
+        .ok_or_else(|| undefined(name))?;
+    let modifier = modifier_of(ty, &modifier_numbers(ty, &name.modifiers)?)?;
+    match name.bounds.is_empty() {
+        true => Ok(ColumnType { ty, modifier }),
+        false => Ok(ColumnType { ty: ty.array().ok_or_else(|| undefined(name))?, modifier }),
+    }
+}
+
+/// The name of a type within the system's schema.
+fn typname(name: &QualifiedName) -> Option<&str> {
+    match &name.0[..] {
+        [name] => Some(&name.name),
+        [schema, name] if *schema.name == *"pg_catalog" => Some(&name.name),
+        _ => None,
+    }
+}
+
+/// The modifiers of a type as numbers.
+fn modifier_numbers(ty: Type, modifiers: &[Expr]) -> Result<Vec<i64>> {
+    let invalid = |text: &str| {
+        let message = format!("invalid input syntax for type integer: \"{text}\"");
+        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
+    };
+    let mut numbers = Vec::with_capacity(modifiers.len());
+    for modifier in modifiers {
+        let text = match modifier {
+            Expr::Constant(Constant { value: Value::Integer(number), .. }) => {
+                numbers.push(i64::from(*number));
+                continue;
+            }
+            Expr::Constant(Constant { value: Value::Number(text) | Value::String(text), .. }) => text,
+            Expr::Column(ColumnReference { fields, has_star: false, .. }) if fields.len() == 1 => {
+                &fields[0].name
+            }
+            _ => {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "type modifiers must be simple constants or identifiers",
+                ));
+            }
+        };
+        numbers.push(match text.trim().parse::<i32>() {
+            Ok(number) => i64::from(number),
+            Err(_) if !ty.info().has_modifier() => 0,
+            Err(_) => return Err(invalid(text)),
+        });
+    }
+    Ok(numbers)
 }
 
 /// The type that the text names, as in `'integer[]'::regtype`.
@@ -89,15 +85,14 @@ fn known_type(data_type: &DataType) -> Result<ColumnType> {
 /// 42704 for an unknown name, 42601 for what is no name, 22023 for a modifier out of its range.
 pub fn parse_type_name(name: &str) -> Result<ColumnType> {
     let malformed = || SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{name}\""));
-    if name.trim().is_empty() {
+    let parsed = gnomon_parser::parse_type(name).map_err(|error| match error.kind {
+        ErrorKind::InvalidParameter => SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.message),
+        _ => malformed(),
+    })?;
+    if parsed.is_set {
         return Err(malformed());
     }
-    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(name).map_err(|_| malformed())?;
-    let data_type = parser.parse_data_type().map_err(|_| malformed())?;
-    if parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
-        return Err(malformed());
-    }
-    known_type(&data_type).map_err(SqlError::unplaced)
+    known_type(&parsed)
 }
 
 /// The SQL name of a type, with its modifier if one is given and not -1, as `format_type` writes it. With `None`
@@ -143,7 +138,8 @@ pub(super) fn numeric_parts(modifier: TypeMod) -> (i32, i32) {
     ((packed >> 16) & 0xffff, ((packed & 0x7ff) ^ 0x400) - 0x400)
 }
 
-/// The modifier of `ty` from the numbers in its parentheses, as `typmodin` makes it.
+/// The modifier of `ty` from the numbers in its parentheses, as `typmodin` makes it. Those of an interval are the mask of
+/// its fields, and its precision.
 ///
 /// # Errors
 /// 22023 if a number is out of its range or there are too many.
@@ -172,10 +168,13 @@ pub fn modifier_of(ty: Type, numbers: &[i64]) -> Result<TypeMod> {
         (Type::Time | Type::Timestamp | Type::Timestamptz, [precision]) if *precision >= 0 => {
             Ok((*precision).min(6) as i32)
         }
-        (Type::Interval, [precision]) if *precision >= 0 => {
-            Ok(interval_modifier(None, u64::try_from(*precision).ok()))
+        (Type::Interval, [mask]) => interval_modifier(*mask, None),
+        (Type::Interval, [mask, precision]) if *precision >= 0 => {
+            interval_modifier(*mask, Some((*precision).min(6) as u8))
         }
         (Type::Array(scalar), numbers) => modifier_of(scalar.into(), numbers),
+        (Type::Numeric, _) => Err(invalid("invalid NUMERIC type modifier".into())),
+        (Type::Interval, _) => Err(invalid("invalid INTERVAL type modifier".into())),
         _ if ty.info().has_modifier() => Err(invalid("invalid type modifier".into())),
         _ => Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
@@ -184,8 +183,19 @@ pub fn modifier_of(ty: Type, numbers: &[i64]) -> Result<TypeMod> {
     }
 }
 
+fn interval_modifier(mask: i64, precision: Option<u8>) -> Result<TypeMod> {
+    let (range, _) = match TypeMod::try_from(mask) {
+        Ok(mask @ 0..=0x7fff) => IntervalRange::from_modifier(mask << 16 | 0xffff),
+        _ => IntervalRange::from_modifier(0),
+    };
+    match range == IntervalRange::ALL || !range.sql_name().is_empty() {
+        true => Ok(range.modifier(precision)),
+        false => Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "invalid INTERVAL type modifier")),
+    }
+}
+
 /// Types that PostgreSQL has and this does not.
-const UNSUPPORTED: [&str; 32] = [
+const UNSUPPORTED: [&str; 30] = [
     "json",
     "jsonb",
     "jsonpath",
@@ -193,7 +203,6 @@ const UNSUPPORTED: [&str; 32] = [
     "money",
     "bit",
     "varbit",
-    "bit varying",
     "inet",
     "cidr",
     "macaddr",
@@ -208,7 +217,6 @@ const UNSUPPORTED: [&str; 32] = [
     "tsvector",
     "tsquery",
     "timetz",
-    "time with time zone",
     "int4range",
     "int8range",
     "numrange",
@@ -221,108 +229,27 @@ const UNSUPPORTED: [&str; 32] = [
 ];
 
 /// The error for a type of a statement that is not known, which may be one of PostgreSQL's.
-fn unsupported(error: SqlError, data_type: &DataType) -> SqlError {
-    let text = data_type.to_string().to_lowercase();
-    let name = text.split(['(', '[']).next().unwrap_or_default().trim();
-    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
-    if error.state() != SqlState::UNDEFINED_OBJECT || !UNSUPPORTED.contains(&name) {
+fn unsupported(error: SqlError, name: &TypeName) -> SqlError {
+    let Some(typname) = typname(&name.name).filter(|typname| UNSUPPORTED.contains(typname)) else {
+        return error;
+    };
+    if error.state() != SqlState::UNDEFINED_OBJECT {
         return error;
     }
-    let report = SqlError::unsupported(format!("type {name}"));
-    match name {
+    let report = SqlError::unsupported(match (typname, name.name.0.len()) {
+        // The standard's words, which are names of the system's schema.
+        ("varbit", 2) => "type bit varying".to_owned(),
+        ("timetz", 2) => "type time with time zone".to_owned(),
+        _ => format!("type {typname}"),
+    });
+    match typname {
         "json" | "jsonb" | "xml" => report.hint("Documents can be stored as text."),
         _ => report,
     }
 }
 
-fn undefined(name: &str) -> SqlError {
-    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
-}
-
-fn float(info: &ExactNumberInfo) -> Result<ColumnType> {
-    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-    match info {
-        ExactNumberInfo::None => Ok(Type::Float8.into()),
-        ExactNumberInfo::Precision(0) => invalid("precision for type float must be at least 1 bit"),
-        ExactNumberInfo::Precision(1..=24) => Ok(Type::Float4.into()),
-        ExactNumberInfo::Precision(25..=53) => Ok(Type::Float8.into()),
-        ExactNumberInfo::Precision(_) => invalid("precision for type float must be less than 54 bits"),
-        ExactNumberInfo::PrecisionAndScale(..) => {
-            Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \",\""))
-        }
-    }
-}
-
-fn numeric(info: &ExactNumberInfo) -> Result<ColumnType> {
-    let clamp = |n: &u64| i64::try_from(*n).unwrap_or(i64::MAX);
-    let modifier = match info {
-        ExactNumberInfo::None => -1,
-        ExactNumberInfo::Precision(precision) => modifier_of(Type::Numeric, &[clamp(precision)])?,
-        ExactNumberInfo::PrecisionAndScale(precision, scale) => {
-            modifier_of(Type::Numeric, &[clamp(precision), *scale])?
-        }
-    };
-    Ok(ColumnType { ty: Type::Numeric, modifier })
-}
-
-fn length_modifier(name: &str, length: Option<&CharacterLength>, default: Option<i64>) -> Result<TypeMod> {
-    let ty = if name == "char" { Type::Bpchar } else { Type::Varchar };
-    match length {
-        None => default.map_or(Ok(-1), |n| modifier_of(ty, &[n])),
-        Some(CharacterLength::IntegerLength { length, .. }) => {
-            modifier_of(ty, &[i64::try_from(*length).unwrap_or(i64::MAX)])
-        }
-        Some(CharacterLength::Max) => {
-            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, "invalid type modifier"))
-        }
-    }
-}
-
-fn precision_modifier(precision: Option<u64>) -> TypeMod {
-    precision.map_or(-1, |precision| precision.min(6) as i32)
-}
-
-fn interval_modifier(fields: Option<&IntervalFields>, precision: Option<u64>) -> TypeMod {
-    let range = match fields {
-        None => IntervalRange::ALL,
-        Some(IntervalFields::Year) => IntervalRange::YEAR,
-        Some(IntervalFields::Month) => IntervalRange::MONTH,
-        Some(IntervalFields::Day) => IntervalRange::DAY,
-        Some(IntervalFields::Hour) => IntervalRange::HOUR,
-        Some(IntervalFields::Minute) => IntervalRange::MINUTE,
-        Some(IntervalFields::Second) => IntervalRange::SECOND,
-        Some(IntervalFields::YearToMonth) => IntervalRange::YEAR | IntervalRange::MONTH,
-        Some(IntervalFields::DayToHour) => IntervalRange::DAY | IntervalRange::HOUR,
-        Some(IntervalFields::DayToMinute) => IntervalRange::DAY | IntervalRange::HOUR | IntervalRange::MINUTE,
-        Some(IntervalFields::DayToSecond) => {
-            IntervalRange::DAY | IntervalRange::HOUR | IntervalRange::MINUTE | IntervalRange::SECOND
-        }
-        Some(IntervalFields::HourToMinute) => IntervalRange::HOUR | IntervalRange::MINUTE,
-        Some(IntervalFields::HourToSecond) => {
-            IntervalRange::HOUR | IntervalRange::MINUTE | IntervalRange::SECOND
-        }
-        Some(IntervalFields::MinuteToSecond) => IntervalRange::MINUTE | IntervalRange::SECOND,
-    };
-    range.modifier(precision.map(|precision| precision.min(6) as u8))
-}
-
-fn custom(name: &ObjectName, arguments: &[String]) -> Result<ColumnType> {
-    let mut parts: Vec<String> = Vec::with_capacity(2);
-    for part in &name.0 {
-        let ident = part.as_ident().ok_or_else(|| undefined(&name.to_string()))?;
-        parts.push(if ident.quote_style.is_some() {
-            ident.value.clone()
-        } else {
-            ident.value.to_lowercase()
-        });
-    }
-    let typname = match parts.as_slice() {
-        [name] => name.as_str(),
-        [schema, name] if schema == "pg_catalog" => name.as_str(),
-        _ => return Err(undefined(&parts.join("."))),
-    };
-    let ty =
-        Type::all().find(|ty| ty.info().typname == typname).ok_or_else(|| undefined(&parts.join(".")))?;
-    let numbers: Vec<i64> = arguments.iter().map(|argument| argument.trim().parse().unwrap_or(-1)).collect();
-    Ok(ColumnType { ty, modifier: modifier_of(ty, &numbers)? })
+fn undefined(name: &TypeName) -> SqlError {
+    let parts: Vec<&str> = name.name.0.iter().map(|part| &*part.name).collect();
+    let array = if name.bounds.is_empty() { "" } else { "[]" };
+    SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{}{array}\" does not exist", parts.join(".")))
 }

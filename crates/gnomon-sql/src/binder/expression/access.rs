@@ -1,13 +1,13 @@
-//! Subscripts and fields: `t.a[1]`, `a[1:2]`, `(f(x)).n`.
+//! Columns, and parts of values: `t.a`, `t.a[1]`, `a[1:2]`, `(f(x)).n`.
 
-use sqlparser::ast::{self, AccessExpr, Ident, Subscript};
+use gnomon_parser::ast::{self, Access, ColumnReference, Indirection};
 
 use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
     binder::{
-        scope::Place,
-        syntax::{name_of, unnested},
+        located::at_expr,
+        scope::{Place, ScopeColumn, is_system_column, unsupported_column},
         typing::type_name,
     },
     executor::{Expr, expr::ExprKind},
@@ -15,54 +15,132 @@ use crate::{
 };
 
 impl ExpressionBinder<'_, '_> {
-    /// Binds a chain of subscripts and fields. The names at its head are those of a column: `schema.t.a[1]`.
-    pub fn access(&mut self, root: &ast::Expr, chain: &[AccessExpr], place: Place<'_>) -> Result<Expr> {
-        let (mut value, rest) = match self.column_names(root, chain, place)? {
-            Some(names) => {
-                let taken = names.len() - names_of(root).map_or(0, <[Ident]>::len);
-                (self.compound(&names, place)?, &chain[taken..])
+    /// Binds a column, or the row of a relation.
+    pub fn column(&mut self, expr: &ast::Expr, column: &ColumnReference, place: Place<'_>) -> Result<Expr> {
+        if column.has_star {
+            let columns = self.relation_columns(column, place)?;
+            return self.statement.typing.row(columns.into_iter().map(|column| column.expr).collect());
+        }
+        let names: Vec<&str> = column.fields.iter().map(|field| &*field.name).collect();
+        let [name] = names[..] else { return self.qualified(&names, place) };
+        if let Some(column) = place.scope.column(name, &mut self.statement.numbers)? {
+            if let Some(expansions) = &mut self.statement.expansions {
+                expansions.column(expr, name, place.scope);
             }
-            None => (self.bind(root, place)?, chain),
+            return Ok(column.expr);
+        }
+        if let Some(columns) = place.scope.whole_relation(None, name, &mut self.statement.numbers)? {
+            return Ok(whole_row(columns));
+        }
+        if let Some(parameter) = self.statement.typing.parameters.named(None, name) {
+            return Ok(parameter);
+        }
+        if is_system_column(name) && !place.scope.relations.is_empty() {
+            return Err(unsupported_column(name));
+        }
+        Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
+    }
+
+    /// Binds a column with the names that qualify it.
+    fn qualified(&mut self, names: &[&str], place: Place<'_>) -> Result<Expr> {
+        let (qualifier, column) = match names {
+            [qualifier @ .., column] => (qualifier, *column),
+            [] => return Err(improper_star()),
         };
-        for access in rest {
-            value = match access {
-                AccessExpr::Dot(ast::Expr::Identifier(field)) => self.field(value, field)?,
-                AccessExpr::Dot(_) => {
-                    return Err(SqlError::unsupported("access to a field of a composite value"));
+        let (schema, relation) = self.relation_of(qualifier, names)?;
+        match place.scope.qualified(schema, relation, column, &mut self.statement.numbers)? {
+            Some(column) => Ok(column.expr),
+            None => {
+                let parameter = match schema {
+                    None => self.statement.typing.parameters.named(Some(relation), column),
+                    Some(_) => None,
+                };
+                parameter.ok_or_else(|| place.scope.missing_relation(relation))
+            }
+        }
+    }
+
+    /// The schema and the relation that names before a column or a star stand for; `whole` is all of it, for messages.
+    fn relation_of<'n>(&self, names: &[&'n str], whole: &[&str]) -> Result<(Option<&'n str>, &'n str)> {
+        match *names {
+            [relation] => Ok((None, relation)),
+            [schema, relation] => Ok((Some(schema), relation)),
+            [database, schema, relation] if database == self.statement.database => {
+                Ok((Some(schema), relation))
+            }
+            [_, _, _] => Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("cross-database references are not implemented: {}", whole.join(".")),
+            )),
+            _ => Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("improper qualified name (too many dotted names): {}", whole.join(".")),
+            )),
+        }
+    }
+
+    /// The columns that `relation.*` stands for.
+    fn relation_columns(&mut self, star: &ColumnReference, place: Place<'_>) -> Result<Vec<ScopeColumn>> {
+        let names: Vec<&str> = star.fields.iter().map(|field| &*field.name).collect();
+        if names.is_empty() {
+            return Err(improper_star());
+        }
+        let whole: Vec<&str> = names.iter().copied().chain(["*"]).collect();
+        let (schema, relation) = self.relation_of(&names, &whole)?;
+        place
+            .scope
+            .whole_relation(schema, relation, &mut self.statement.numbers)?
+            .ok_or_else(|| place.scope.missing_relation(relation))
+    }
+
+    /// Binds the fields of a row; `relation.*` stands for all columns of the relation.
+    pub fn fields(&mut self, fields: &[ast::Expr], place: Place<'_>) -> Result<Vec<Expr>> {
+        let mut bound = Vec::with_capacity(fields.len());
+        for field in fields {
+            match field {
+                ast::Expr::Column(star) if star.has_star => {
+                    let columns =
+                        self.relation_columns(star, place).map_err(|error| at_expr(error, field))?;
+                    bound.extend(columns.into_iter().map(|column| column.expr));
                 }
-                AccessExpr::Subscript(subscript) => self.subscript(value, subscript, place)?,
+                field => bound.push(self.bind(field, place)?),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Binds a chain of subscripts and fields. Several subscripts together are those of several dimensions.
+    pub fn indirection(&mut self, indirection: &Indirection, place: Place<'_>) -> Result<Expr> {
+        let mut path = &indirection.path[..];
+        let is_subscript = |access: &Access| matches!(access, Access::Subscript(_) | Access::Slice(..));
+        if path.windows(2).any(|pair| pair.iter().all(is_subscript)) {
+            return Err(SqlError::unsupported("a subscript of several dimensions"));
+        }
+        let mut value = match (&indirection.base, path) {
+            // `(t).a` is the column, if `t` is none itself.
+            (
+                ast::Expr::Column(ColumnReference { fields, has_star: false, .. }),
+                [Access::Field(field), rest @ ..],
+            ) if fields.len() == 1
+                && place.scope.column(&fields[0].name, &mut self.statement.numbers)?.is_none() =>
+            {
+                path = rest;
+                self.qualified(&[&fields[0].name, &field.name], place)?
+            }
+            (base, _) => self.bind(base, place)?,
+        };
+        for access in path {
+            value = match access {
+                Access::Field(field) => self.field(value, &field.name)?,
+                Access::Star => return Err(row_expansion()),
+                access => self.subscript(value, access, place)?,
             };
         }
         Ok(value)
     }
 
-    /// The names that the root and the fields after it are, if they name a column: those without parentheses do, and
-    /// `(t).a` does if `t` is no column itself.
-    fn column_names(
-        &mut self,
-        root: &ast::Expr,
-        chain: &[AccessExpr],
-        place: Place<'_>,
-    ) -> Result<Option<Vec<Ident>>> {
-        let fields = chain.iter().map_while(|access| match access {
-            AccessExpr::Dot(ast::Expr::Identifier(field)) => Some(field),
-            _ => None,
-        });
-        let is_nested = matches!(root, ast::Expr::Nested(_));
-        let fields: Vec<Ident> = fields.take(if is_nested { 1 } else { usize::MAX }).cloned().collect();
-        let Some(names) = names_of(root).filter(|_| !fields.is_empty()) else { return Ok(None) };
-        if is_nested {
-            let [name] = names else { return Ok(None) };
-            if place.scope.column(&name_of(name), &mut self.statement.numbers)?.is_some() {
-                return Ok(None);
-            }
-        }
-        Ok(Some(names.iter().cloned().chain(fields).collect()))
-    }
-
     /// A field of a row whose shape is known.
-    fn field(&mut self, value: Expr, field: &Ident) -> Result<Expr> {
-        let name = name_of(field);
+    fn field(&mut self, value: Expr, name: &str) -> Result<Expr> {
         let Some(fields) = shape::fields_of(value.ty) else {
             if value.ty.ty == Type::Record {
                 return Err(SqlError::unsupported("access to a field of a composite value"));
@@ -82,7 +160,7 @@ impl ExpressionBinder<'_, '_> {
         Ok(Expr::new(ExprKind::Field { record: Box::new(value), index }, fields[index].1))
     }
 
-    fn subscript(&mut self, value: Expr, subscript: &Subscript, place: Place<'_>) -> Result<Expr> {
+    fn subscript(&mut self, value: Expr, access: &Access, place: Place<'_>) -> Result<Expr> {
         let ty = value.ty;
         let Some(element) = ty.ty.element() else {
             return Err(SqlError::new(
@@ -95,36 +173,40 @@ impl ExpressionBinder<'_, '_> {
         };
         let first = ty.ty.first_subscript();
         let array = Box::new(value);
-        match subscript {
-            Subscript::Index { index } => {
+        match access {
+            Access::Subscript(index) => {
                 let index = self.index(index, place)?;
                 Ok(Expr::new(ExprKind::Subscript { array, index, first }, element))
             }
-            Subscript::Slice { lower_bound, upper_bound, stride: None } => {
-                let from = lower_bound.as_ref().map(|at| self.index(at, place)).transpose()?;
-                let to = upper_bound.as_ref().map(|at| self.index(at, place)).transpose()?;
+            Access::Slice(from, to) => {
+                let from = from.as_ref().map(|at| self.index(at, place)).transpose()?;
+                let to = to.as_ref().map(|at| self.index(at, place)).transpose()?;
                 // A part of a vector is an array.
                 let ty = if ty.ty.is_vector() { element.array().unwrap_or(ty.ty).into() } else { ty };
                 Ok(Expr { kind: ExprKind::Slice { array, from, to, first }, ty })
             }
-            Subscript::Slice { .. } => Err(SqlError::unsupported("a slice with a stride")),
+            Access::Field(_) | Access::Star => Err(row_expansion()),
         }
     }
 
-    fn index(&mut self, index: &ast::Expr, place: Place<'_>) -> Result<Box<Expr>> {
-        let index = self.bind(index, place)?;
-        let index = self.statement.typing.coerce(index, Type::Int4.into(), CastContext::Assignment)?;
-        index.map(Box::new).ok_or_else(|| {
-            SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer")
-        })
+    fn index(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Box<Expr>> {
+        let index = self.bind(expr, place)?;
+        let index = self.statement.typing.coerce(index, Type::Int4.into(), CastContext::Assignment);
+        let refused = || SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer");
+        index.and_then(|index| index.map(Box::new).ok_or_else(refused)).map_err(|error| at_expr(error, expr))
     }
 }
 
-/// The names that an expression is made of, if it is nothing else.
-fn names_of(expr: &ast::Expr) -> Option<&[Ident]> {
-    match unnested(expr) {
-        ast::Expr::Identifier(ident) => Some(std::slice::from_ref(ident)),
-        ast::Expr::CompoundIdentifier(idents) => Some(idents),
-        _ => None,
-    }
+fn row_expansion() -> SqlError {
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here")
+}
+
+fn improper_star() -> SqlError {
+    SqlError::new(SqlState::SYNTAX_ERROR, "improper use of \"*\"")
+}
+
+/// A relation's row as one value.
+fn whole_row(columns: Vec<ScopeColumn>) -> Expr {
+    let items = columns.into_iter().map(|column| column.expr).collect();
+    Expr::new(ExprKind::Row(items), Type::Record)
 }

@@ -5,14 +5,15 @@
 //! first, to see which levels it names. If all of them lie further out, it is bound again at the place of the subquery
 //! in the level that it belongs to, whose rules hold for it, and the subquery takes its value from there.
 
-use sqlparser::ast::{self, FunctionArg};
+use gnomon_parser::ast;
 
 use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
     binder::{
+        located::at_expr,
         scope::{Clause, Place},
-        syntax::{plain_argument, sort_key},
+        syntax::sort_key,
     },
     executor::{
         Expr,
@@ -21,17 +22,6 @@ use crate::{
     },
     types::{ColumnType, Type},
 };
-
-/// The parts of an aggregate call, as the statement has them.
-pub struct Syntax<'q> {
-    pub name: &'q str,
-    pub args: &'q [FunctionArg],
-    /// True if the argument is `*`.
-    pub star: bool,
-    pub distinct: bool,
-    pub order: &'q [ast::OrderByExpr],
-    pub filter: Option<&'q ast::Expr>,
-}
 
 fn refused(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::GROUPING_ERROR, message)
@@ -64,9 +54,9 @@ impl Place<'_> {
 
 impl ExpressionBinder<'_, '_> {
     /// Binds a call of an aggregate; the expression that stands for its value.
-    pub fn aggregate_call(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<Expr> {
+    pub fn aggregate_call(&mut self, name: &str, call: &ast::FunctionCall, place: Place<'_>) -> Result<Expr> {
         self.at_own_level(place, &mut |binder, place| {
-            let bound = binder.aggregate_parts(call, place)?;
+            let bound = binder.aggregate_parts(name, call, place)?;
             Ok(move |place: Place<'_>| {
                 place.check_aggregate("aggregate functions")?;
                 let ty = bound.ty;
@@ -77,14 +67,14 @@ impl ExpressionBinder<'_, '_> {
     }
 
     /// GROUPING(...), of expressions of GROUP BY.
-    pub fn grouping_call(&mut self, args: &[FunctionArg], place: Place<'_>) -> Result<Expr> {
+    pub fn grouping_call(&mut self, args: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
         if args.len() > 31 {
             return Err(SqlError::new(SqlState("54023"), "GROUPING must have fewer than 32 arguments"));
         }
         self.at_own_level(place, &mut |binder, place| {
             let inside = Place { in_aggregate: true, ..place };
             let args = args.iter().map(|arg| {
-                let bound = binder.bind(plain_argument(arg)?, inside)?;
+                let bound = binder.bind(arg, inside)?;
                 binder.statement.typing.known(bound)
             });
             let args = args.collect::<Result<Vec<_>>>()?;
@@ -120,29 +110,35 @@ impl ExpressionBinder<'_, '_> {
         Ok(place.scope.lift(depth, value, &mut self.statement.numbers))
     }
 
-    fn aggregate_parts(&mut self, call: &Syntax<'_>, place: Place<'_>) -> Result<AggregateCall> {
+    fn aggregate_parts(
+        &mut self,
+        name: &str,
+        call: &ast::FunctionCall,
+        place: Place<'_>,
+    ) -> Result<AggregateCall> {
         let inside = Place { in_aggregate: true, ..place };
-        let args = if call.star { Vec::new() } else { self.call_arguments(call.args, inside)? };
-        let filter = match call.filter {
+        let args = self.call_arguments(call, inside)?;
+        let filter = match &call.filter {
             Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
             None => None,
         };
-        let (function, args, ty) =
-            self.statement.typing.aggregate(call.name, args, call.star, call.distinct)?;
-        let mut order_by: Vec<SortKey> = Vec::with_capacity(call.order.len());
-        for item in call.order {
-            let expr = self.bind(&item.expr, inside)?;
+        let distinct = call.is_distinct;
+        let (function, args, ty) = self.statement.typing.aggregate(name, args, call.has_star, distinct)?;
+        let mut order_by: Vec<SortKey> = Vec::with_capacity(call.order_by.len());
+        for item in &call.order_by {
+            let expr = self.bind(&item.value, inside)?;
             let expr = self.statement.typing.known(expr)?;
-            if call.distinct && !args.iter().any(|arg| arg.same(&expr)) {
-                return Err(SqlError::new(
+            if distinct && !args.iter().any(|arg| arg.same(&expr)) {
+                let error = SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
                     "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
-                ));
+                );
+                return Err(at_expr(error, &item.value));
             }
-            order_by.push(sort_key(expr, &item.options)?);
+            order_by.push(sort_key(expr, item)?);
         }
         let ty: ColumnType = ty.into();
-        Ok(AggregateCall { function, args, distinct: call.distinct, order_by, filter, ty })
+        Ok(AggregateCall { function, args, distinct, order_by, filter, ty })
     }
 }
 

@@ -1,13 +1,13 @@
-//! Comparisons of one value, or one row, with many: IN, ANY, ALL, row constructors, subqueries.
+//! Tests: IN, ANY, ALL, LIKE, BETWEEN, IS ..., and comparisons of rows with subqueries.
 
-use sqlparser::ast::{self, BinaryOperator};
+use gnomon_parser::ast::{self, InSet, LikeKind, QuantifiedOperand};
 
-use super::{Asked, ExpressionBinder};
+use super::{Asked, ExpressionBinder, negate_if};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         scope::Place,
-        syntax::{as_row, operator_name, unnested},
+        syntax::{as_row, operator_name},
         typing::{RowOperator, row_expected, row_operator},
     },
     executor::{
@@ -17,23 +17,32 @@ use crate::{
     },
     functions::Comparison,
     planner::hashed_alike,
-    types::Type,
+    types::{Datum, Type},
 };
 
 impl ExpressionBinder<'_, '_> {
-    pub fn in_list(&mut self, expr: &ast::Expr, list: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
+    /// `[NOT] IN`.
+    pub fn is_in(&mut self, test: &ast::In, place: Place<'_>) -> Result<Expr> {
+        let bound = match &test.set {
+            InSet::List(list) => self.in_list(&test.operand, list, place)?,
+            InSet::Query(query) => self.quantified(&test.operand, "=", query, false, place)?,
+        };
+        Ok(negate_if(bound, test.is_negated))
+    }
+
+    fn in_list(&mut self, expr: &ast::Expr, list: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
         if let Some(left) = as_row(expr) {
-            let left = left.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+            let left = self.fields(left, place)?;
             let mut any = Vec::with_capacity(list.len());
             for item in list {
                 let Some(right) = as_row(item) else { return Err(row_expected()) };
-                let right = right.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+                let right = self.fields(right, place)?;
                 any.push(self.statement.typing.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
             return Ok(Expr::any_of(any));
         }
         let left = self.bind(expr, place)?;
-        let items = list.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+        let items = self.bind_all(list, place)?;
         let fixed = items.iter().filter(|item| !item.has_columns()).count();
         if fixed == items.len() {
             return self.in_array(left, items);
@@ -83,48 +92,45 @@ impl ExpressionBinder<'_, '_> {
         self.any_all_array(left, "=", array, false)
     }
 
-    pub fn any_all(
-        &mut self,
-        left: &ast::Expr,
-        op: &BinaryOperator,
-        right: &ast::Expr,
-        all: bool,
-        place: Place<'_>,
-    ) -> Result<Expr> {
-        let name = operator_name(op)?;
-        if let ast::Expr::Subquery(query) = unnested(right) {
-            return self.quantified(left, &name, query, all, place);
+    /// A comparison with ANY or ALL.
+    pub fn any_all(&mut self, quantified: &ast::Quantified, place: Place<'_>) -> Result<Expr> {
+        let ast::Quantified { left, operator, is_all, right } = quantified;
+        let name = operator_name(operator)?;
+        match right {
+            QuantifiedOperand::Query(query) => self.quantified(left, &name, query, *is_all, place),
+            QuantifiedOperand::Array(array) => {
+                let left = self.bind(left, place)?;
+                let array = self.bind(array, place)?;
+                self.any_all_array(left, &name, array, *is_all)
+            }
         }
-        let left = self.bind(left, place)?;
-        let array = self.bind(right, place)?;
-        self.any_all_array(left, &name, array, all)
     }
 
     fn any_all_array(&mut self, left: Expr, name: &str, array: Expr, all: bool) -> Result<Expr> {
         let array = match array.ty.ty {
             Type::Unknown => {
                 let element = if left.ty.ty == Type::Unknown { Type::Text } else { left.ty.ty };
-                let ty = element.array().ok_or_else(|| array_expected(all))?;
+                let ty = element.array().ok_or_else(array_expected)?;
                 self.statement.typing.explicit(array, ty.into())?
             }
-            Type::Name | Type::Text => return Err(array_expected(all)),
+            Type::Name | Type::Text => return Err(array_expected()),
             _ => array,
         };
-        let element = array.ty.ty.element().ok_or_else(|| array_expected(all))?;
+        let element = array.ty.ty.element().ok_or_else(array_expected)?;
         // Which operator applies, and what its arguments become, is settled with a stand-in for the elements.
         let stand_in = Expr::new(ExprKind::Slot(usize::MAX), element);
         let (function, [left, converted]) = self.statement.typing.comparison(name, left, stand_in)?;
         let array = match converted.ty.ty == element {
             true => array,
             false => {
-                let ty = converted.ty.ty.array().ok_or_else(|| array_expected(all))?;
+                let ty = converted.ty.ty.array().ok_or_else(array_expected)?;
                 self.statement.typing.explicit(array, ty.into())?
             }
         };
         if function.returns() != Type::Bool {
             return Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
-                format!("op {} (array) requires operator to yield boolean", if all { "ALL" } else { "ANY" }),
+                "op ANY/ALL (array) requires operator to yield boolean",
             ));
         }
         let decides = matches!(
@@ -139,7 +145,7 @@ impl ExpressionBinder<'_, '_> {
     }
 
     /// `left op ANY (query)`, or ALL.
-    pub fn quantified(
+    fn quantified(
         &mut self,
         left: &ast::Expr,
         name: &str,
@@ -153,7 +159,7 @@ impl ExpressionBinder<'_, '_> {
             return Ok(Expr::new(ExprKind::Not(Box::new(equal)), Type::Bool));
         }
         let left = match as_row(left) {
-            Some(items) => items.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?,
+            Some(fields) => self.fields(fields, place)?,
             None => vec![self.bind(left, place)?],
         };
         let (mut bound, columns) =
@@ -204,11 +210,11 @@ impl ExpressionBinder<'_, '_> {
     pub fn compare_with_subquery(
         &mut self,
         operator: RowOperator,
-        left: &[&ast::Expr],
+        left: &[ast::Expr],
         query: &ast::Query,
         place: Place<'_>,
     ) -> Result<Expr> {
-        let left = left.iter().map(|item| self.bind(item, place)).collect::<Result<Vec<_>>>()?;
+        let left = self.fields(left, place)?;
         let (bound, columns) = self.subqueries.subquery(self.statement, query, place, None)?;
         if columns.len() != left.len() {
             let few = if columns.len() < left.len() { "few" } else { "many" };
@@ -230,13 +236,115 @@ impl ExpressionBinder<'_, '_> {
             .collect();
         Ok(held.around(self.statement.typing.compare_rows(operator, left, right)?))
     }
+
+    /// `IS [NOT] TRUE` and its like.
+    pub fn is_boolean(&mut self, test: &ast::IsBoolean, place: Place<'_>) -> Result<Expr> {
+        let (value, negated) = (test.value, test.is_negated);
+        let word = match value {
+            Some(true) => "TRUE",
+            Some(false) => "FALSE",
+            None => "UNKNOWN",
+        };
+        let what = format!("IS {}{word}", if negated { "NOT " } else { "" });
+        let arg = Box::new(self.boolean(&test.operand, &what, place)?);
+        Ok(Expr::new(ExprKind::IsBool { arg, value, negated }, Type::Bool))
+    }
+
+    /// `IS [NOT] DISTINCT FROM`.
+    pub fn is_distinct(&mut self, test: &ast::IsDistinct, place: Place<'_>) -> Result<Expr> {
+        let negated = test.is_negated;
+        let left = self.bind(&test.left, place)?;
+        let right = self.bind(&test.right, place)?;
+        let is_null = |expr: &Expr| matches!(expr.kind, ExprKind::Const(Datum::Null));
+        if is_null(&left) || is_null(&right) {
+            let arg = Box::new(if is_null(&right) { left } else { right });
+            return Ok(Expr::new(ExprKind::IsNull { arg, negated: !negated }, Type::Bool));
+        }
+        let (equal, args) = self.statement.typing.comparison("=", left, right)?;
+        Ok(Expr::new(ExprKind::Distinct { equal, args: args.into(), negated }, Type::Bool))
+    }
+
+    /// LIKE, ILIKE and SIMILAR TO.
+    pub fn like(&mut self, like: &ast::Like, place: Place<'_>) -> Result<Expr> {
+        let value = self.bind(&like.operand, place)?;
+        let mut pattern = self.bind(&like.pattern, place)?;
+        let escape = like.escape.as_ref().map(|escape| self.bind(escape, place)).transpose()?;
+        let typing = &mut self.statement.typing;
+        let operator = match (like.kind, like.is_negated) {
+            (LikeKind::Like, false) => "~~",
+            (LikeKind::Like, true) => "!~~",
+            (LikeKind::Ilike, false) => "~~*",
+            (LikeKind::Ilike, true) => "!~~*",
+            (LikeKind::Similar, false) => "~",
+            (LikeKind::Similar, true) => "!~",
+        };
+        if like.kind == LikeKind::Similar {
+            pattern = typing.call("similar_to_escape", [pattern].into_iter().chain(escape).collect())?;
+        } else if let Some(escape) = escape {
+            pattern = typing.call("like_escape", vec![pattern, escape])?;
+        }
+        typing.operator(operator, vec![value, pattern])
+    }
+
+    /// BETWEEN, which is two comparisons.
+    pub fn between(&mut self, between: &ast::Between, place: Place<'_>) -> Result<Expr> {
+        let value = self.bind(&between.operand, place)?;
+        let low = self.bind(&between.low, place)?;
+        let (held, value) = self.statement.hold(value)?;
+        let negated = between.is_negated;
+        if !between.is_symmetric {
+            let outer = self.bound_test(&value, low, true, negated)?;
+            let high = self.bind(&between.high, place)?;
+            let inner = self.bound_test(&value, high, false, negated)?;
+            return Ok(held.around(within(outer, inner, negated)));
+        }
+        let high = self.bind(&between.high, place)?;
+        let (held_low, low) = self.statement.hold(low)?;
+        let (held_high, high) = self.statement.hold(high)?;
+        let mut ranges = Vec::with_capacity(2);
+        for (low, high) in [(&low, &high), (&high, &low)] {
+            let outer = self.bound_test(&value, low.clone(), true, negated)?;
+            let inner = self.bound_test(&value, high.clone(), false, negated)?;
+            ranges.push(within(outer, inner, negated));
+        }
+        let test = match negated {
+            true => Expr::all_of(ranges),
+            false => Expr::any_of(ranges),
+        };
+        Ok(held.around(held_low.around(held_high.around(test))))
+    }
+
+    /// The comparison of a value with a bound of BETWEEN.
+    fn bound_test(&mut self, value: &Expr, bound: Expr, is_low: bool, negated: bool) -> Result<Expr> {
+        let typing = &mut self.statement.typing;
+        // PostgreSQL binds the operands for each comparison, so the first one decides the type of a parameter.
+        let anew = |expr: Expr| match expr.kind {
+            ExprKind::Param(position) => typing.parameters.at(position),
+            _ => expr,
+        };
+        let args = vec![anew(value.clone()), anew(bound)];
+        let operator = match (is_low, negated) {
+            (true, false) => ">=",
+            (true, true) => "<",
+            (false, false) => "<=",
+            (false, true) => ">",
+        };
+        typing.operator(operator, args)
+    }
+}
+
+/// The test of a value against both bounds of a range; with `negated`, that it is outside.
+fn within(low: Expr, high: Expr, negated: bool) -> Expr {
+    match negated {
+        true => Expr::any_of(vec![low, high]),
+        false => Expr::all_of(vec![low, high]),
+    }
 }
 
 pub fn one_column() -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
 }
 
-fn array_expected(all: bool) -> SqlError {
-    let what = if all { "ALL" } else { "ANY" };
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("op {what} (array) requires array on right side"))
+fn array_expected() -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side")
 }

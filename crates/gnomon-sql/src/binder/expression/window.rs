@@ -1,13 +1,16 @@
 //! Window functions.
 
-use sqlparser::ast::{self, WindowFrameBound, WindowFrameUnits, WindowType};
+use gnomon_parser::{
+    Position,
+    ast::{self, Frame, FrameBound, FrameExclusion, FrameMode, Ident, Over, SortBy, WindowDefinition},
+};
 
 use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
     binder::{
-        scope::{Clause, Place},
-        syntax::{name_of, sort_key},
+        scope::{Clause, NamedWindow, Place},
+        syntax::sort_key,
     },
     executor::{
         Expr,
@@ -24,59 +27,101 @@ pub struct BoundWindow {
     pub rows: bool,
 }
 
+/// A window's clauses, with those that it takes from others.
+#[derive(Clone, Copy)]
+struct Clauses<'q> {
+    partition_by: &'q [ast::Expr],
+    order_by: &'q [SortBy],
+    frame: Option<&'q Frame>,
+}
+
 impl ExpressionBinder<'_, '_> {
     /// Binds what stands after OVER.
-    pub fn bind_window(&mut self, window: &WindowType, place: Place<'_>) -> Result<BoundWindow> {
+    pub fn bind_window(&mut self, over: &Over, place: Place<'_>) -> Result<BoundWindow> {
         if place.calls.is_none() {
             return Err(not_here(place.clause));
         }
-        let named = |name: &ast::Ident| {
-            let name = name_of(name);
-            let found = place.windows.iter().find(|(other, _)| *other == name);
-            found.map(|(_, spec)| *spec).ok_or_else(|| {
-                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
-            })
+        let clauses = match over {
+            Over::Name(name) => named(name, name.position, place.windows)?,
+            Over::Window(window) => clauses_of(window, place.windows)?,
         };
-        let (spec, base) = match window {
-            WindowType::NamedWindow(name) => (named(name)?, None),
-            WindowType::WindowSpec(spec) => (spec, spec.window_name.as_ref().map(named).transpose()?),
-        };
-        let partition_by = &base.unwrap_or(spec).partition_by;
-        let order_by = &base.filter(|base| !base.order_by.is_empty()).unwrap_or(spec).order_by;
-        let frame = &spec.window_frame;
         let place = Place { clause: Clause::Window, in_window: true, ..place };
-        let mut partitions = Vec::with_capacity(partition_by.len());
-        for expr in partition_by {
+        let mut partition_by = Vec::with_capacity(clauses.partition_by.len());
+        for expr in clauses.partition_by {
             let expr = self.bind(expr, place)?;
-            partitions.push(self.statement.typing.known(expr)?);
+            partition_by.push(self.statement.typing.known(expr)?);
         }
-        let mut order = Vec::with_capacity(order_by.len());
-        for item in order_by {
-            let expr = self.bind(&item.expr, place)?;
+        let mut order_by = Vec::with_capacity(clauses.order_by.len());
+        for item in clauses.order_by {
+            let expr = self.bind(&item.value, place)?;
             let expr = self.statement.typing.known(expr)?;
-            order.push(sort_key(expr, &item.options)?);
+            order_by.push(sort_key(expr, item)?);
         }
-        let (whole_partition, rows) = match frame {
-            None => (order.is_empty(), false),
-            Some(frame) => {
-                let rows = match frame.units {
-                    WindowFrameUnits::Rows => true,
-                    WindowFrameUnits::Range => false,
-                    WindowFrameUnits::Groups => return Err(SqlError::unsupported("a frame of GROUPS")),
-                };
-                let from_start = matches!(frame.start_bound, WindowFrameBound::Preceding(None));
-                match (from_start, &frame.end_bound) {
-                    (true, Some(WindowFrameBound::Following(None))) => (true, rows),
-                    (true, None | Some(WindowFrameBound::CurrentRow)) => (false, rows),
-                    _ => {
-                        return Err(SqlError::unsupported(
-                            "a window frame that does not begin at its partition's start",
-                        ));
-                    }
-                }
-            }
+        let (whole_partition, rows) = match clauses.frame {
+            None => (order_by.is_empty(), false),
+            Some(frame) => frame_parts(frame)?,
         };
-        Ok(BoundWindow { partition_by: partitions, order_by: order, whole_partition, rows })
+        Ok(BoundWindow { partition_by, order_by, whole_partition, rows })
+    }
+}
+
+fn refused(message: String, position: Position) -> SqlError {
+    SqlError::new(SqlState("42P20"), message).at(position)
+}
+
+/// The clauses of the window of this name.
+fn named<'q>(name: &Ident, position: Position, windows: &[NamedWindow<'q>]) -> Result<Clauses<'q>> {
+    let Some(at) = windows.iter().position(|(other, _)| **other == *name.name) else {
+        let message = format!("window \"{}\" does not exist", name.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).at(position));
+    };
+    // A window is made from one before it only.
+    clauses_of(windows[at].1, &windows[..at])
+}
+
+/// The clauses of a window, with those of the window that it is made from.
+fn clauses_of<'q>(window: &'q WindowDefinition, windows: &[NamedWindow<'q>]) -> Result<Clauses<'q>> {
+    let own = Clauses {
+        partition_by: &window.partition_by,
+        order_by: &window.order_by,
+        frame: window.frame.as_deref(),
+    };
+    let Some(name) = &window.base else { return Ok(own) };
+    let base = named(name, window.position, windows)?;
+    let cannot = |what: &str| refused(format!("cannot {what} \"{}\"", name.name), window.position);
+    if !own.partition_by.is_empty() {
+        return Err(cannot("override PARTITION BY clause of window"));
+    }
+    if !own.order_by.is_empty() && !base.order_by.is_empty() {
+        return Err(cannot("override ORDER BY clause of window"));
+    }
+    if base.frame.is_some() {
+        let message = format!("cannot copy window \"{}\" because it has a frame clause", name.name);
+        let error = refused(message, window.position);
+        let is_only_name = window.name.is_none() && own.order_by.is_empty() && own.frame.is_none();
+        return Err(match is_only_name {
+            true => error.hint("Omit the parentheses in this OVER clause."),
+            false => error,
+        });
+    }
+    let order_by = if own.order_by.is_empty() { base.order_by } else { own.order_by };
+    Ok(Clauses { partition_by: base.partition_by, order_by, frame: own.frame })
+}
+
+/// True if a frame is the whole partition, and true if it counts rows.
+fn frame_parts(frame: &Frame) -> Result<(bool, bool)> {
+    let rows = match frame.mode {
+        FrameMode::Rows => true,
+        FrameMode::Range => false,
+        FrameMode::Groups => return Err(SqlError::unsupported("a frame of GROUPS")),
+    };
+    if frame.exclusion != FrameExclusion::NoOthers {
+        return Err(SqlError::unsupported("a frame with EXCLUDE"));
+    }
+    match (&frame.start, &frame.end) {
+        (FrameBound::UnboundedPreceding, FrameBound::UnboundedFollowing) => Ok((true, rows)),
+        (FrameBound::UnboundedPreceding, FrameBound::CurrentRow) => Ok((false, rows)),
+        _ => Err(SqlError::unsupported("a window frame that does not begin at its partition's start")),
     }
 }
 

@@ -5,24 +5,23 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{
-    FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor,
-    TableWithJoins,
+use gnomon_parser::ast::{
+    self, Alias, FunctionCall, FunctionReference, Join, JoinCondition, RelationReference, SubqueryReference,
+    TableReference,
 };
 
-use super::{BoundQuery, Output, QueryBinder};
+use super::{BoundQuery, Output, QueryBinder, output::figure_name};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         Relation, ResultColumn,
-        located::at_name,
         scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation},
-        syntax::{function_name, is_keyword_call, name_of, name_parts, relation_name},
+        syntax::{function_name, relation_name},
     },
     catalog::model::View,
     executor::{
         Expr,
-        expr::ExprKind,
+        expr::{ExprKind, on_deep_stack},
         plan::{CteScan, JoinKind, Plan, RowsFrom},
     },
     planner::{FromItem, FromKind, JoinTree},
@@ -48,7 +47,7 @@ impl QueryBinder<'_, '_> {
     /// Binds FROM. Its items' names go into the scope returned, which lies within `level`.
     pub fn bind_from<'s>(
         &mut self,
-        from: &[TableWithJoins],
+        from: &[TableReference],
         level: &'s Scope<'s>,
     ) -> Result<(Option<JoinTree>, Scope<'s>, usize)> {
         self.bind_from_after(from, level, &Scope::empty(), 0)
@@ -58,7 +57,7 @@ impl QueryBinder<'_, '_> {
     /// and no name may be theirs.
     pub fn bind_from_after<'s>(
         &mut self,
-        from: &[TableWithJoins],
+        from: &[TableReference],
         level: &'s Scope<'s>,
         before: &Scope<'_>,
         next: usize,
@@ -70,7 +69,7 @@ impl QueryBinder<'_, '_> {
             let mut seen = Scope::within(level);
             seen.relations = before.relations.iter().chain(&scope.relations).cloned().collect();
             seen.columns = before.columns.iter().chain(&scope.columns).cloned().collect();
-            let piece = self.table_with_joins(item, &mut cx, &seen)?;
+            let piece = self.table_reference(item, &mut cx, &seen, None)?;
             check_aliases(&seen.relations, &piece.relations)?;
             scope.relations.extend(piece.relations);
             scope.columns.extend(piece.columns);
@@ -87,19 +86,52 @@ impl QueryBinder<'_, '_> {
         Ok((tree, scope, cx.next))
     }
 
-    fn table_with_joins(
+    /// Binds a member of FROM. `left` is the left side of the join that it is the right side of, if it may see that.
+    fn table_reference(
         &mut self,
-        item: &TableWithJoins,
+        reference: &TableReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
+        left: Option<&Piece>,
     ) -> Result<Piece> {
-        let mut left = self.table_factor(&item.relation, cx, before, None)?;
-        for join in &item.joins {
-            let (kind, constraint) = join_kind(&join.join_operator)?;
+        self.statement.enter_query()?;
+        let piece = on_deep_stack(|| match reference {
+            TableReference::Relation(relation) => self.relation_item(relation, cx),
+            TableReference::Function(function) => self.function_item(function, cx, before, left),
+            TableReference::Subquery(subquery) => self.subquery_item(subquery, cx, before, left),
+            TableReference::Join(join) => match left {
+                None => self.joins(join, cx, before),
+                // Within parentheses, the items before are seen as LATERAL sees them.
+                Some(_) => self.joins(join, cx, &lateral_scope(cx.level, before, left)),
+            },
+        })?;
+        self.statement.leave_query();
+        Ok(piece)
+    }
+
+    /// Binds a chain of joins, from left to right: it may be longer than a stack is deep.
+    fn joins(&mut self, last: &Join, cx: &mut FromCx<'_>, before: &Scope<'_>) -> Result<Piece> {
+        let mut chain = vec![last];
+        let mut first = &last.left;
+        while let TableReference::Join(join) = first {
+            chain.push(join);
+            first = &join.left;
+        }
+        let mut left = self.table_reference(first, cx, before, None)?;
+        for join in chain.into_iter().rev() {
+            let kind = match join.kind {
+                ast::JoinKind::Inner | ast::JoinKind::Cross => JoinKind::Inner,
+                ast::JoinKind::Left => JoinKind::Left,
+                ast::JoinKind::Right => JoinKind::Right,
+                ast::JoinKind::Full => JoinKind::Full,
+            };
             // LATERAL on the right of a join that keeps its right rows could find no left row to refer to.
             let seen = matches!(kind, JoinKind::Inner | JoinKind::Left).then_some(&left);
-            let right = self.table_factor(&join.relation, cx, before, seen)?;
-            left = self.join(left, right, kind, constraint, cx)?;
+            let right = self.table_reference(&join.right, cx, before, seen)?;
+            left = self.join(left, right, kind, join, cx)?;
+            if let Some(alias) = &join.alias {
+                left = aliased_join(left, alias)?;
+            }
         }
         Ok(left)
     }
@@ -109,42 +141,17 @@ impl QueryBinder<'_, '_> {
         left: Piece,
         right: Piece,
         kind: JoinKind,
-        constraint: &JoinConstraint,
+        join: &Join,
         cx: &FromCx<'_>,
     ) -> Result<Piece> {
         check_aliases(&left.relations, &right.relations)?;
         let mut condition = Vec::new();
-        let using = match constraint {
-            JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
-            JoinConstraint::Using(names) => names
-                .iter()
-                .map(|name| Ok(name_parts(name)?.pop().unwrap_or_default()))
-                .collect::<Result<Vec<String>>>()?,
-            JoinConstraint::Natural => left
-                .columns
-                .iter()
-                .filter(|column| right.columns.iter().any(|other| other.name == column.name))
-                .map(|column| column.name.clone())
-                .collect(),
-        };
-        if let (JoinConstraint::Natural, Some(expansions)) = (constraint, &mut self.statement.expansions) {
-            expansions.natural(constraint, &using);
-        }
+        let using = self.using_columns(join, &left, &right)?;
         let mut merged = Vec::with_capacity(using.len());
         for name in &using {
             let (a, b) = (using_column(&left, name, "left")?, using_column(&right, name, "right")?);
             condition.push(self.statement.typing.operator("=", vec![a.expr.clone(), b.expr.clone()])?);
-            let mut column = if kind == JoinKind::Right { b.clone() } else { a.clone() };
-            let ty = self.statement.typing.common_type(&[a.expr.clone(), b.expr.clone()], "JOIN/USING")?;
-            if kind == JoinKind::Full {
-                let args =
-                    self.statement.typing.all_to(vec![a.expr.clone(), b.expr.clone()], ty, "JOIN/USING")?;
-                column.expr = Expr::new(ExprKind::Coalesce(args), ty);
-                (column.table, column.attribute) = (0, 0);
-            } else if column.expr.ty.ty != ty {
-                column.expr = self.statement.typing.explicit(column.expr, ty.into())?;
-            }
-            merged.push(column);
+            merged.push(self.merged_column(a, b, kind)?);
         }
         let rest = |columns: Vec<ScopeColumn>| {
             columns.into_iter().filter(|column| !using.contains(&column.name)).collect::<Vec<_>>()
@@ -153,7 +160,7 @@ impl QueryBinder<'_, '_> {
         let relations = left.relations.into_iter().chain(right.relations).collect();
         let mut scope = Scope::within(cx.level);
         (scope.relations, scope.columns) = (relations, columns);
-        if let JoinConstraint::On(on) = constraint {
+        if let JoinCondition::On(on) = &join.condition {
             let on = self.expressions().bind_condition(on, Place::new(&scope, Clause::JoinOn))?;
             on.split_and(&mut condition);
         }
@@ -161,116 +168,86 @@ impl QueryBinder<'_, '_> {
         Ok(Piece { tree, relations: scope.relations, columns: scope.columns })
     }
 
-    fn table_factor(
+    /// The names of the columns that a join with USING or NATURAL compares.
+    fn using_columns(&mut self, join: &Join, left: &Piece, right: &Piece) -> Result<Vec<String>> {
+        match &join.condition {
+            JoinCondition::On(_) | JoinCondition::None => Ok(Vec::new()),
+            JoinCondition::Using(_, Some(alias)) => {
+                Err(SqlError::unsupported("an alias of JOIN ... USING").at(alias.position))
+            }
+            JoinCondition::Using(names, None) => {
+                let mut using: Vec<String> = Vec::with_capacity(names.len());
+                for name in names {
+                    if using.iter().any(|other| **other == *name.name) {
+                        let message =
+                            format!("column name \"{}\" appears more than once in USING clause", name.name);
+                        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+                    }
+                    using.push(name.name.to_string());
+                }
+                Ok(using)
+            }
+            JoinCondition::Natural => {
+                let columns = left.columns.iter().map(|column| &column.name);
+                let shared = columns.filter(|name| right.columns.iter().any(|other| other.name == **name));
+                let using: Vec<String> = shared.cloned().collect();
+                if let Some(expansions) = &mut self.statement.expansions {
+                    expansions.natural(join, &using);
+                }
+                Ok(using)
+            }
+        }
+    }
+
+    /// The column that USING makes of two.
+    fn merged_column(&mut self, a: &ScopeColumn, b: &ScopeColumn, kind: JoinKind) -> Result<ScopeColumn> {
+        let mut column = if kind == JoinKind::Right { b.clone() } else { a.clone() };
+        let typing = &mut self.statement.typing;
+        let both = || vec![a.expr.clone(), b.expr.clone()];
+        let ty = typing.common_type(&both(), "JOIN/USING")?;
+        if kind == JoinKind::Full {
+            let args = typing.all_to(both(), ty, "JOIN/USING")?;
+            column.expr = Expr::new(ExprKind::Coalesce(args), ty);
+            (column.table, column.attribute) = (0, 0);
+        } else if column.expr.ty.ty != ty {
+            column.expr = typing.explicit(column.expr, ty.into())?;
+        }
+        Ok(column)
+    }
+
+    fn subquery_item(
         &mut self,
-        factor: &TableFactor,
+        reference: &SubqueryReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
         left: Option<&Piece>,
     ) -> Result<Piece> {
-        self.statement.enter_query()?;
-        let piece = self.table_factor_inner(factor, cx, before, left)?;
-        self.statement.leave_query();
-        Ok(piece)
+        let lateral;
+        let around = match reference.is_lateral {
+            true => {
+                lateral = lateral_scope(cx.level, before, left);
+                &lateral
+            }
+            false => cx.level,
+        };
+        let inner = Scope::of_query(Place::new(around, Clause::FromQuery));
+        let BoundQuery { plan, columns, .. } =
+            self.bind_query(&reference.query, &inner, Output::Own, None)?;
+        let (params, _) = inner.into_captures();
+        plan_item(plan, &columns, params, reference.alias.name.name.to_string(), Some(&reference.alias), cx)
     }
 
-    fn table_factor_inner(
-        &mut self,
-        factor: &TableFactor,
-        cx: &mut FromCx<'_>,
-        before: &Scope<'_>,
-        left: Option<&Piece>,
-    ) -> Result<Piece> {
-        if let TableFactor::Table { with_hints, version, partitions, json_path, index_hints, .. } = factor
-            && !(with_hints.is_empty()
-                && version.is_none()
-                && partitions.is_empty()
-                && json_path.is_none()
-                && index_hints.is_empty())
-        {
-            return Err(SqlError::unsupported("a hint or partition of a table in FROM"));
+    fn relation_item(&mut self, reference: &RelationReference, cx: &mut FromCx<'_>) -> Result<Piece> {
+        if let Some(sample) = &reference.sample {
+            return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
         }
-        match factor {
-            TableFactor::Table { name, alias, args: None, with_ordinality, sample: None, .. }
-                if is_keyword_call(name) =>
-            {
-                let name = function_name(name)?;
-                let call = self.statement.typing.keyword_function(&name)?;
-                let columns = vec![(name.clone(), call.ty)];
-                let functions = vec![RowsFrom::Scalar(call)];
-                functions_item(functions, columns, Vec::new(), name, alias.as_ref(), *with_ordinality, cx)
-            }
-            TableFactor::Table { name, alias, args: None, with_ordinality: false, sample: None, .. } => {
-                self.named_relation(name, alias.as_ref(), cx)
-            }
-            TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                let call = (name, &args.args[..]);
-                self.function_item(call, alias.as_ref(), *with_ordinality, cx, before, left)
-            }
-            TableFactor::Function { name, args, alias, with_ordinality, .. } => {
-                self.function_item((name, args), alias.as_ref(), *with_ordinality, cx, before, left)
-            }
-            TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } => {
-                let scope = lateral_scope(cx.level, before, left);
-                let inner = Scope::of_query(Place::new(&scope, Clause::From));
-                let mut functions = Vec::new();
-                let mut columns = Vec::new();
-                for array in array_exprs {
-                    let arg = self.expressions().bind(array, Place::new(&inner, Clause::From))?;
-                    let (function, returned) = self.statement.typing.rows_from("unnest", vec![arg])?;
-                    functions.push(function);
-                    columns.extend(returned);
-                }
-                let (params, _) = inner.into_captures();
-                let name = "unnest".to_owned();
-                functions_item(functions, columns, params, name, alias.as_ref(), *with_ordinality, cx)
-            }
-            TableFactor::Derived { lateral, subquery, alias, sample: None } => {
-                let (plan, columns, params) = if *lateral {
-                    let scope = lateral_scope(cx.level, before, left);
-                    let inner = Scope::of_query(Place::new(&scope, Clause::FromQuery));
-                    let BoundQuery { plan, columns, .. } =
-                        self.bind_query(subquery, &inner, Output::Own, None)?;
-                    (plan, columns, inner.into_captures().0)
-                } else {
-                    let inner = Scope::of_query(Place::new(cx.level, Clause::FromQuery));
-                    let BoundQuery { plan, columns, .. } =
-                        self.bind_query(subquery, &inner, Output::Own, None)?;
-                    (plan, columns, inner.into_captures().0)
-                };
-                let Some(alias) = alias else {
-                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
-                        .hint("For example, FROM (SELECT ...) [AS] foo."));
-                };
-                plan_item(plan, &columns, params, name_of(&alias.name), Some(alias), cx)
-            }
-            TableFactor::NestedJoin { table_with_joins, alias } => {
-                // Within parentheses, the items before are seen as LATERAL sees them.
-                let scope = lateral_scope(cx.level, before, left);
-                let mut piece = self.table_with_joins(table_with_joins, cx, &scope)?;
-                if let Some(alias) = alias {
-                    let relation = ScopeRelation {
-                        schema: None,
-                        name: name_of(&alias.name),
-                        aliased: None,
-                        columns: rename(piece.columns, Some(alias))?,
-                        stored: None,
-                    };
-                    piece.columns = relation.columns.clone();
-                    piece.relations = vec![relation];
-                }
-                Ok(piece)
-            }
-            other => Err(SqlError::unsupported(format!("{other} in FROM"))),
-        }
+        let name = &reference.name;
+        self.named_relation(reference, cx).map_err(|error| error.at(name.position()))
     }
 
-    fn named_relation(
-        &mut self,
-        name: &ObjectName,
-        alias: Option<&TableAlias>,
-        cx: &mut FromCx<'_>,
-    ) -> Result<Piece> {
+    fn named_relation(&mut self, reference: &RelationReference, cx: &mut FromCx<'_>) -> Result<Piece> {
+        let RelationReference { name, is_only, alias, sample: _ } = reference;
+        let alias = alias.as_ref();
         let (schema, relation) = relation_name(name, self.statement.database)?;
         if schema.is_none()
             && let Some(cte) = self.relations.ctes.iter().rev().find(|cte| cte.name == relation)
@@ -284,22 +261,24 @@ impl QueryBinder<'_, '_> {
             let plan = Plan::CteScan(Arc::new(scan));
             return plan_item(plan, &cte.columns, Vec::new(), relation, alias, cx);
         }
-        let found =
-            self.relations.find(schema.as_deref(), &relation).map_err(|error| at_name(error, name))?;
+        let found = self.relations.find(schema.as_deref(), &relation)?;
         if let (None, Some(expansions)) = (&schema, &mut self.statement.expansions) {
             expansions.relation(name, found.schema());
         }
         let base = cx.next;
         match found {
             Relation::Table(table) => {
-                let alias_name = alias.map(|alias| name_of(&alias.name));
-                let mut relation = ScopeRelation::of_table(&table, alias_name.as_deref(), base);
-                relation.columns = rename(relation.columns, alias)?;
+                if *is_only && table.partitioning.is_some() {
+                    return Err(SqlError::unsupported("ONLY of a partitioned table"));
+                }
+                let alias_name = alias.map(|alias| &*alias.name.name);
+                let mut relation = ScopeRelation::of_table(&table, alias_name, base);
+                relation.columns = rename(relation.columns, alias, "table")?;
                 let width = table.columns.len() + 1;
                 Ok(cx.item(FromKind::Table(table), relation, width, Vec::new()))
             }
             Relation::Virtual(table) => {
-                let name = alias.map_or_else(|| relation.clone(), |alias| name_of(&alias.name));
+                let name = alias.map_or_else(|| relation.clone(), |alias| alias.name.name.to_string());
                 let columns = table.columns().iter().enumerate().map(|(position, column)| ScopeColumn {
                     name: column.name.to_owned(),
                     expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
@@ -308,7 +287,7 @@ impl QueryBinder<'_, '_> {
                 });
                 let relation = ScopeRelation {
                     schema: alias.is_none().then(|| table.schema().to_owned()),
-                    columns: rename(columns.collect(), alias)?,
+                    columns: rename(columns.collect(), alias, "table")?,
                     name,
                     aliased: alias.map(|_| relation),
                     stored: None,
@@ -318,7 +297,7 @@ impl QueryBinder<'_, '_> {
             }
             Relation::View(view) => {
                 let (plan, columns) = self.view(&view)?;
-                let name = alias.map_or_else(|| relation, |alias| name_of(&alias.name));
+                let name = alias.map_or_else(|| relation, |alias| alias.name.name.to_string());
                 let mut piece = plan_item(plan, &columns, Vec::new(), name, alias, cx)?;
                 if let (None, [relation]) = (alias, &mut piece.relations[..]) {
                     relation.schema = Some(view.schema.clone());
@@ -349,27 +328,80 @@ impl QueryBinder<'_, '_> {
 
     fn function_item(
         &mut self,
-        (name, args): (&ObjectName, &[FunctionArg]),
-        alias: Option<&TableAlias>,
-        ordinality: bool,
+        reference: &FunctionReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
         left: Option<&Piece>,
     ) -> Result<Piece> {
+        let defined = reference.functions.iter().flat_map(|(_, columns)| columns).chain(&reference.columns);
+        if let Some(column) = defined.into_iter().next() {
+            let error = SqlError::unsupported("a column definition list of a function");
+            return Err(error.at(column.name.position));
+        }
         let scope = lateral_scope(cx.level, before, left);
         let inner = Scope::of_query(Place::new(&scope, Clause::From));
-        let mut bound = Vec::with_capacity(args.len());
-        for arg in args {
-            let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg else {
-                return Err(SqlError::unsupported(format!("the argument {arg} of a function in FROM")));
-            };
-            bound.push(self.expressions().bind(arg, Place::new(&inner, Clause::From))?);
+        let (mut functions, mut columns) = (Vec::new(), Vec::new());
+        for (value, _) in &reference.functions {
+            let place = Place::new(&inner, Clause::From);
+            for (function, returned) in self.rows_from(value, place)? {
+                functions.push(function);
+                columns.extend(returned);
+            }
         }
-        let name = function_name(name)?;
-        let (function, columns) = self.statement.typing.rows_from(&name, bound)?;
         let (params, _) = inner.into_captures();
-        functions_item(vec![function], columns, params, name, alias, ordinality, cx)
+        let name = reference.functions.first().map(|(value, _)| figure_name(value)).unwrap_or_default();
+        functions_item(functions, columns, params, name, reference, cx)
     }
+
+    /// The functions that a call in FROM means, each with its columns.
+    fn rows_from(&mut self, value: &ast::Expr, place: Place<'_>) -> Result<Vec<FunctionRows>> {
+        let Some(call) = plain_call(value) else {
+            let bound = self.expressions().bind(value, place)?;
+            let bound = self.statement.typing.known(bound)?;
+            let column = (figure_name(value), bound.ty);
+            return Ok(vec![(RowsFrom::Scalar(bound), vec![column])]);
+        };
+        let name = function_name(&call.name)?;
+        let mut args = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            args.push(self.expressions().bind(&argument.value, place)?);
+        }
+        let typing = &mut self.statement.typing;
+        let at = |error: SqlError| error.at(call.position);
+        if args.len() > 1 && call.name.0.len() == 1 && name == "unnest" {
+            return args.into_iter().map(|arg| typing.rows_from(&name, vec![arg]).map_err(at)).collect();
+        }
+        Ok(vec![typing.rows_from(&name, args).map_err(at)?])
+    }
+}
+
+/// A function in FROM, with the names and types of its columns.
+type FunctionRows = (RowsFrom, Vec<(String, ColumnType)>);
+
+/// The call, if a value is one without clauses.
+fn plain_call(value: &ast::Expr) -> Option<&FunctionCall> {
+    let ast::Expr::Function(call) = value else { return None };
+    let is_plain = !call.has_star
+        && !call.is_distinct
+        && !call.is_variadic
+        && call.order_by.is_empty()
+        && !call.is_within_group
+        && call.filter.is_none()
+        && call.over.is_none()
+        && call.arguments.iter().all(|argument| argument.name.is_none());
+    is_plain.then_some(call)
+}
+
+/// A join in parentheses with an alias: it is one relation.
+fn aliased_join(join: Piece, alias: &Alias) -> Result<Piece> {
+    let relation = ScopeRelation {
+        schema: None,
+        name: alias.name.name.to_string(),
+        aliased: None,
+        columns: rename(join.columns, Some(alias), "join expression")?,
+        stored: None,
+    };
+    Ok(Piece { tree: join.tree, columns: relation.columns.clone(), relations: vec![relation] })
 }
 
 fn plan_item(
@@ -377,10 +409,10 @@ fn plan_item(
     columns: &[ResultColumn],
     params: Vec<(usize, Expr)>,
     name: String,
-    alias: Option<&TableAlias>,
+    alias: Option<&Alias>,
     cx: &mut FromCx<'_>,
 ) -> Result<Piece> {
-    let name = alias.map_or(name, |alias| name_of(&alias.name));
+    let name = alias.map_or(name, |alias| alias.name.name.to_string());
     let base = cx.next;
     let scope_columns = columns.iter().enumerate().map(|(position, column)| ScopeColumn {
         name: column.name.clone(),
@@ -390,7 +422,7 @@ fn plan_item(
     });
     let relation = ScopeRelation {
         schema: None,
-        columns: rename(scope_columns.collect(), alias)?,
+        columns: rename(scope_columns.collect(), alias, "table")?,
         name,
         aliased: None,
         stored: None,
@@ -398,17 +430,16 @@ fn plan_item(
     Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
 }
 
-#[allow(clippy::too_many_arguments, reason = "the parts of one FROM item")]
 fn functions_item(
     functions: Vec<RowsFrom>,
     mut columns: Vec<(String, ColumnType)>,
     params: Vec<(usize, Expr)>,
     name: String,
-    alias: Option<&TableAlias>,
-    ordinality: bool,
+    reference: &FunctionReference,
     cx: &mut FromCx<'_>,
 ) -> Result<Piece> {
-    let name = alias.map_or(name, |alias| name_of(&alias.name));
+    let (alias, ordinality) = (reference.alias.as_ref(), reference.with_ordinality);
+    let name = alias.map_or(name, |alias| alias.name.name.to_string());
     // A function of one column gives it the alias's name.
     if let (Some(_), [(column, _)]) = (alias, &mut columns[..]) {
         column.clone_from(&name);
@@ -425,7 +456,7 @@ fn functions_item(
     });
     let relation = ScopeRelation {
         schema: None,
-        columns: rename(scope_columns.collect(), alias)?,
+        columns: rename(scope_columns.collect(), alias, "table")?,
         name,
         aliased: None,
         stored: None,
@@ -463,19 +494,6 @@ fn lateral_scope<'s>(level: &'s Scope<'s>, before: &Scope<'_>, left: Option<&Pie
     scope
 }
 
-fn join_kind(operator: &JoinOperator) -> Result<(JoinKind, &JoinConstraint)> {
-    Ok(match operator {
-        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (JoinKind::Inner, constraint),
-        JoinOperator::CrossJoin(constraint) => (JoinKind::Inner, constraint),
-        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (JoinKind::Left, constraint),
-        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-            (JoinKind::Right, constraint)
-        }
-        JoinOperator::FullOuter(constraint) => (JoinKind::Full, constraint),
-        _ => return Err(SqlError::unsupported("this kind of join")),
-    })
-}
-
 fn using_column<'p>(piece: &'p Piece, name: &str, side: &str) -> Result<&'p ScopeColumn> {
     let mut matching = piece.columns.iter().filter(|column| column.name == name);
     match (matching.next(), matching.next()) {
@@ -506,21 +524,21 @@ fn check_aliases(before: &[ScopeRelation], new: &[ScopeRelation]) -> Result<()> 
 }
 
 /// Gives columns the names of an alias's column list.
-fn rename(mut columns: Vec<ScopeColumn>, alias: Option<&TableAlias>) -> Result<Vec<ScopeColumn>> {
-    let Some(alias) = alias else { return Ok(columns) };
-    if alias.columns.len() > columns.len() {
+fn rename(mut columns: Vec<ScopeColumn>, alias: Option<&Alias>, what: &str) -> Result<Vec<ScopeColumn>> {
+    let Some(Alias { name, columns: names }) = alias else { return Ok(columns) };
+    if names.len() > columns.len() {
         return Err(SqlError::new(
             SqlState::INVALID_COLUMN_REFERENCE,
             format!(
-                "table \"{}\" has {} columns available but {} columns specified",
-                name_of(&alias.name),
+                "{what} \"{}\" has {} columns available but {} columns specified",
+                name.name,
                 columns.len(),
-                alias.columns.len()
+                names.len()
             ),
         ));
     }
-    for (column, new) in columns.iter_mut().zip(&alias.columns) {
-        column.name = name_of(&new.name);
+    for (column, new) in columns.iter_mut().zip(names) {
+        column.name = new.name.to_string();
     }
     Ok(columns)
 }

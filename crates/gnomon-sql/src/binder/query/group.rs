@@ -2,22 +2,26 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use sqlparser::ast::{self, GroupByExpr};
+use gnomon_parser::ast::{self, GroupingElement, Row, Select};
 
-use super::{QueryBinder, output::SelectItem};
+use super::{
+    QueryBinder,
+    output::{SelectItem, plain_name},
+};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
+        located::at_expr,
         scope::{Clause, Place, Scope},
-        syntax::{name_of, ordinal, plain_argument, unnested},
+        syntax::ordinal,
     },
-    executor::{Expr, expr::ExprKind},
+    executor::{
+        Expr,
+        expr::{ExprKind, on_deep_stack},
+    },
     planner::{BoundSelect, Grouping},
     types::Datum,
 };
-
-/// The name of the call that stands for DISTINCT as the first item of GROUP BY; no function has it.
-pub const GROUP_BY_DISTINCT: &str = "group by distinct";
 
 /// The most grouping sets of a query.
 const SETS_MAX: usize = 4096;
@@ -44,152 +48,125 @@ impl QueryBinder<'_, '_> {
     /// GROUP BY: its keys in terms of FROM's columns, and the grouping sets over them.
     pub fn bind_group_by(
         &mut self,
-        group_by: &GroupByExpr,
+        select: &Select,
         items: &mut [SelectItem],
         scope: &Scope<'_>,
     ) -> Result<Option<GroupBy>> {
-        let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
-            return Err(SqlError::unsupported("GROUP BY ALL"));
-        };
-        if !modifiers.is_empty() {
-            return Err(SqlError::unsupported("this form of GROUP BY"));
-        }
-        let (distinct, exprs) = match &exprs[..] {
-            [ast::Expr::Function(function), rest @ ..] if is_distinct(function) => (true, rest),
-            exprs => (false, exprs),
-        };
-        if exprs.is_empty() {
+        if select.group_by.is_empty() {
             return Ok(None);
         }
         let mut cx = GroupCx { items, scope, grouping: GroupBy::default() };
         // Each item contributes alternatives; the grouping sets are their product.
         let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
-        for expr in exprs {
-            let alternatives = self.alternatives(expr, &mut cx)?;
+        for element in &select.group_by {
+            let alternatives = self.alternatives(element, &mut cx)?;
             check_sets(sets.len().saturating_mul(alternatives.len()))?;
             sets = sets
                 .iter()
                 .flat_map(|set| alternatives.iter().map(move |more| [&set[..], more].concat()))
                 .collect();
         }
-        if distinct {
+        if select.is_group_distinct {
             let mut known = BTreeSet::new();
             sets.retain(|set| known.insert(set.iter().copied().collect::<BTreeSet<usize>>()));
         }
         let mut grouping = cx.grouping;
-        let plain = exprs.iter().all(|expr| !is_grouping_set(expr));
+        let plain = select
+            .group_by
+            .iter()
+            .all(|element| matches!(element, GroupingElement::Expr(_) | GroupingElement::Empty(_)));
         grouping.sets = (!plain || grouping.keys.is_empty()).then_some(sets);
         Ok(Some(grouping))
     }
 
     /// The grouping sets that an item of GROUP BY or of GROUPING SETS stands for.
-    fn alternatives(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
-        match expr {
-            ast::Expr::GroupingSets(lists) => {
+    fn alternatives(&mut self, element: &GroupingElement, cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        match element {
+            GroupingElement::Expr(expr) => {
+                let mut keys = Vec::new();
+                self.group_keys(expr, &mut keys, cx)?;
+                Ok(vec![keys])
+            }
+            GroupingElement::Empty(_) => Ok(vec![Vec::new()]),
+            GroupingElement::Sets(elements, _) => {
                 let mut sets = Vec::new();
-                for list in lists {
-                    match &list[..] {
-                        [only] => sets.extend(self.alternatives(only, cx)?),
-                        list => sets.push(self.group_keys(list, cx)?),
-                    }
+                for element in elements {
+                    sets.extend(self.alternatives(element, cx)?);
                     check_sets(sets.len())?;
                 }
                 Ok(sets)
             }
-            ast::Expr::Rollup(lists) => {
-                let lists = self.key_lists(lists, cx)?;
+            GroupingElement::Rollup(exprs, _) => {
+                let lists = self.key_lists(exprs, cx)?;
                 Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect())
             }
-            ast::Expr::Cube(lists) => {
-                let lists = self.key_lists(lists, cx)?;
-                cube(&lists)
-            }
-            ast::Expr::Function(function) => match nested_set(function) {
-                Some((name, args)) => {
-                    let lists = args
-                        .iter()
-                        .map(|arg| match unnested(arg) {
-                            ast::Expr::Tuple(list) => self.group_keys(list, cx),
-                            expr => self.group_keys(std::slice::from_ref(expr), cx),
-                        })
-                        .collect::<Result<Vec<_>>>()?;
-                    match name {
-                        "cube" => cube(&lists),
-                        _ => Ok((0..=lists.len()).rev().map(|count| lists[..count].concat()).collect()),
-                    }
-                }
-                None => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
-            },
-            ast::Expr::Tuple(list) => Ok(vec![self.group_keys(list, cx)?]),
-            expr => Ok(vec![self.group_keys(std::slice::from_ref(expr), cx)?]),
+            GroupingElement::Cube(exprs, _) => cube(&self.key_lists(exprs, cx)?),
         }
     }
 
-    fn key_lists(&mut self, lists: &[Vec<ast::Expr>], cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
-        lists.iter().map(|list| self.group_keys(list, cx)).collect()
-    }
-
-    /// Adds keys of GROUP BY; returns their positions among all keys.
-    fn group_keys(&mut self, exprs: &[ast::Expr], cx: &mut GroupCx<'_>) -> Result<Vec<usize>> {
-        let mut positions = Vec::with_capacity(exprs.len());
+    fn key_lists(&mut self, exprs: &[ast::Expr], cx: &mut GroupCx<'_>) -> Result<Vec<Vec<usize>>> {
+        let mut lists = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            if let ast::Expr::Tuple(list) = expr {
-                positions.extend(self.group_keys(list, cx)?);
-                continue;
-            }
-            let (output, bound) = self.group_key(expr, cx)?;
-            if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
-                return Err(SqlError::new(
-                    SqlState::GROUPING_ERROR,
-                    "aggregate functions are not allowed in GROUP BY",
-                ));
-            }
-            if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
-                return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
-            }
-            let GroupBy { keys, outputs, .. } = &mut cx.grouping;
-            // Keys that are different columns of the select list stay apart, be they the same expression.
-            let known = match output {
-                Some(_) => outputs.iter().position(|other| *other == output),
-                None => keys.iter().position(|key| key.alike(&bound)),
-            };
-            positions.push(known.unwrap_or_else(|| {
-                keys.push(bound);
-                outputs.push(output);
-                keys.len() - 1
-            }));
+            let mut keys = Vec::new();
+            self.group_keys(expr, &mut keys, cx)?;
+            lists.push(keys);
         }
-        Ok(positions)
+        Ok(lists)
+    }
+
+    /// Adds the keys that an expression of GROUP BY stands for: their positions among all keys.
+    fn group_keys(
+        &mut self,
+        expr: &ast::Expr,
+        positions: &mut Vec<usize>,
+        cx: &mut GroupCx<'_>,
+    ) -> Result<()> {
+        // A list in parentheses is no row here.
+        if let ast::Expr::Row(Row { fields, is_explicit: false, .. }) = expr {
+            return on_deep_stack(|| {
+                fields.iter().try_for_each(|field| self.group_keys(field, positions, cx))
+            });
+        }
+        let (output, bound) = self.group_key(expr, cx)?;
+        if bound.any(&|e| matches!(e.kind, ExprKind::Aggregate(_))) {
+            return Err(SqlError::new(
+                SqlState::GROUPING_ERROR,
+                "aggregate functions are not allowed in GROUP BY",
+            ));
+        }
+        if bound.any(&|e| matches!(e.kind, ExprKind::Window(_))) {
+            return Err(SqlError::new(SqlState("42P20"), "window functions are not allowed in GROUP BY"));
+        }
+        let GroupBy { keys, outputs, .. } = &mut cx.grouping;
+        // Keys that are different columns of the select list stay apart, be they the same expression.
+        let known = match output {
+            Some(_) => outputs.iter().position(|other| *other == output),
+            None => keys.iter().position(|key| key.alike(&bound)),
+        };
+        positions.push(known.unwrap_or_else(|| {
+            keys.push(bound);
+            outputs.push(output);
+            keys.len() - 1
+        }));
+        Ok(())
     }
 
     /// A key, and the column of the select list that it is, if any.
     fn group_key(&mut self, expr: &ast::Expr, cx: &mut GroupCx<'_>) -> Result<(Option<usize>, Expr)> {
         let items = &mut *cx.items;
-        let output = match ordinal(expr, items.len(), "GROUP BY")? {
-            Some(position) => Some(position),
+        let output = match plain_name(expr) {
+            None => ordinal(expr, items.len(), "GROUP BY")?,
             // A column of the input goes before one of the output.
-            None => match unnested(expr) {
-                ast::Expr::Identifier(ident)
-                    if cx.scope.column(&name_of(ident), &mut self.statement.numbers)?.is_none() =>
-                {
-                    let name = name_of(ident);
-                    let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
-                    let first = named.next();
-                    if let Some((_, item)) = first
-                        && named.any(|(_, other)| !other.expr.alike(&item.expr))
-                    {
-                        return Err(SqlError::new(
-                            SqlState::AMBIGUOUS_COLUMN,
-                            format!("GROUP BY \"{name}\" is ambiguous"),
-                        ));
-                    }
-                    let position = first.map(|(position, _)| position);
+            Some(name) => match cx.scope.column(&name.name, &mut self.statement.numbers) {
+                Ok(Some(_)) => None,
+                Ok(None) => {
+                    let position = named_output(&name.name, items).map_err(|error| at_expr(error, expr))?;
                     if let (Some(expansions), Some(position)) = (&mut self.statement.expansions, position) {
                         expansions.output(expr, position);
                     }
                     position
                 }
-                _ => None,
+                Err(error) => return Err(at_expr(error, expr)),
             },
         };
         if let Some(position) = output {
@@ -201,6 +178,16 @@ impl QueryBinder<'_, '_> {
             None => Ok((None, self.statement.typing.known(bound)?)),
         }
     }
+}
+
+/// The position of the output column of this name.
+fn named_output(name: &str, items: &[SelectItem]) -> Result<Option<usize>> {
+    let mut named = items.iter().enumerate().filter(|(_, item)| item.name == name);
+    let Some((position, item)) = named.next() else { return Ok(None) };
+    if named.any(|(_, other)| !other.expr.alike(&item.expr)) {
+        return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("GROUP BY \"{name}\" is ambiguous")));
+    }
+    Ok(Some(position))
 }
 
 /// Rewrites what stands above the grouping in terms of its keys and aggregates.
@@ -253,24 +240,6 @@ fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     let chosen = |mask: usize| (0..lists.len()).filter(move |bit| mask >> (lists.len() - 1 - bit) & 1 == 1);
     let sets = (0..1_usize << lists.len()).rev();
     Ok(sets.map(|mask| chosen(mask).flat_map(|bit| lists[bit].iter().copied()).collect()).collect())
-}
-
-/// True if the call stands for DISTINCT.
-fn is_distinct(function: &ast::Function) -> bool {
-    matches!(&function.name.0[..], [ast::ObjectNamePart::Identifier(name)] if name.value == GROUP_BY_DISTINCT)
-}
-
-fn is_grouping_set(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_))
-}
-
-/// ROLLUP or CUBE within GROUPING SETS, where the parser takes them for calls.
-fn nested_set(function: &ast::Function) -> Option<(&'static str, Vec<&ast::Expr>)> {
-    let [ast::ObjectNamePart::Identifier(name)] = &function.name.0[..] else { return None };
-    let name = ["rollup", "cube"].into_iter().find(|known| name.value.eq_ignore_ascii_case(known))?;
-    let ast::FunctionArguments::List(list) = &function.args else { return None };
-    let args = list.args.iter().map(|arg| plain_argument(arg).ok()).collect::<Option<_>>()?;
-    Some((name, args))
 }
 
 /// Where the whole primary key of a table is among the keys, its other columns depend on it: they join the keys, which

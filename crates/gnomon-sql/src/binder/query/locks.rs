@@ -2,82 +2,102 @@
 //! stand.
 
 use gnomon_engine::RowLock;
-use sqlparser::ast::{self, LockType, NonBlock};
+use gnomon_parser::ast::{self, LockStrength, RelationName};
 
 use crate::{
     Result, SqlError, SqlState,
-    binder::syntax::name_parts,
     executor::plan::{JoinKind, LockWait, Plan},
     planner::{FromItem, FromKind, JoinTree},
 };
 
-/// The first part of the name behind OF in a locking clause that the parser crate does not know: `FOR NO KEY UPDATE`,
-/// which is handed on as `FOR UPDATE`, or `FOR KEY SHARE`, as `FOR SHARE`. No identifier that is typed begins so.
-pub const WEAKER_ROW_LOCK: &str = "\u{1}key";
-
 /// The tables that locking clauses name: the number of the first column, lock, patience. `refused` is what else the
 /// SELECT has with which its rows are none of a table's.
 pub fn bind_locks(
-    locks: &[ast::LockClause],
+    clauses: &[ast::LockingClause],
     from: Option<&JoinTree>,
     refused: Option<&str>,
 ) -> Result<Vec<(usize, RowLock, LockWait)>> {
-    let mut out: Vec<(usize, RowLock, LockWait)> = Vec::new();
-    for clause in locks {
+    let mut items = Vec::new();
+    if let Some(from) = from {
+        collect_items(from, false, &mut items);
+    }
+    let mut locks = Locks::default();
+    for clause in clauses {
         if let Some(what) = refused {
             return Err(not_allowed(clause, what));
         }
-        let lock = lock_of(clause);
-        let wait = match clause.nonblock {
-            None => LockWait::Block,
-            Some(NonBlock::Nowait) => LockWait::Error,
-            Some(NonBlock::SkipLocked) => LockWait::Skip,
-        };
-        let of = match &clause.of {
-            Some(name) => name_parts(name)?.pop().filter(|name| name != WEAKER_ROW_LOCK),
-            None => None,
-        };
-        let mut items = Vec::new();
-        if let Some(from) = from {
-            collect_items(from, false, &mut items);
-        }
-        let mut found = of.is_none();
-        for (item, nullable) in items {
-            if of.as_ref().is_some_and(|of| *of != item.alias) {
-                continue;
-            }
-            found = true;
-            match &item.kind {
-                FromKind::Table(_) if nullable => {
-                    return Err(not_allowed_words(
-                        clause,
-                        "cannot be applied to the nullable side of an outer join",
-                    ));
-                }
-                FromKind::Table(_) => match out.iter_mut().find(|(base, ..)| *base == item.base) {
-                    // Of several clauses for a table the strongest lock and the least patience count.
-                    Some((_, strongest, patience)) => {
-                        *strongest = lock.max(*strongest);
-                        if wait != LockWait::Block && *patience != LockWait::Error {
-                            *patience = wait;
-                        }
-                    }
-                    None => out.push((item.base, lock, wait)),
-                },
-                FromKind::Plan(plan) if !matches!(plan, Plan::CteScan(_)) => {
-                    return Err(SqlError::unsupported("locking the rows of a view or of a subquery in FROM"));
-                }
-                FromKind::Plan(_) | FromKind::Virtual(_) | FromKind::Functions { .. } => {}
+        for table in &clause.tables {
+            if table.schema.is_some() {
+                let message = format!("{} must specify unqualified relation names", lock_words(clause));
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(table.position()));
             }
         }
-        if let (false, Some(of)) = (found, of) {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("relation \"{of}\" in {} clause not found in FROM clause", lock_words(clause)),
-            ));
+        if clause.tables.is_empty() {
+            items.iter().try_for_each(|(item, nullable)| locks.add(clause, item, *nullable, None))?;
+        }
+        for table in &clause.tables {
+            let mut named = items.iter().filter(|(item, _)| *item.alias == *table.name.name).peekable();
+            if named.peek().is_none() {
+                let message = format!(
+                    "relation \"{}\" in {} clause not found in FROM clause",
+                    table.name.name,
+                    lock_words(clause)
+                );
+                return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).at(table.position()));
+            }
+            named.try_for_each(|(item, nullable)| locks.add(clause, item, *nullable, Some(table)))?;
         }
     }
-    Ok(out)
+    Ok(locks.0)
+}
+
+/// The tables that are locked: the number of the first column, lock, patience.
+#[derive(Default)]
+struct Locks(Vec<(usize, RowLock, LockWait)>);
+
+impl Locks {
+    /// Adds the lock of an item of FROM, which `named` is in the clause if it stands there.
+    fn add(
+        &mut self,
+        clause: &ast::LockingClause,
+        item: &FromItem,
+        nullable: bool,
+        named: Option<&RelationName>,
+    ) -> Result<()> {
+        let refused = |what: &str| match named {
+            Some(table) => Err(not_allowed_words(clause, what).at(table.position())),
+            None => Ok(()),
+        };
+        match &item.kind {
+            FromKind::Table(_) if nullable => {
+                Err(not_allowed_words(clause, "cannot be applied to the nullable side of an outer join"))
+            }
+            FromKind::Table(_) => {
+                self.add_table(item.base, lock_of(clause), wait_of(clause));
+                Ok(())
+            }
+            FromKind::Plan(Plan::CteScan(_)) => refused("cannot be applied to a WITH query"),
+            FromKind::Plan(_) => {
+                let error = SqlError::unsupported("locking the rows of a view or of a subquery in FROM");
+                Err(error.at(named.map_or(clause.position, RelationName::position)))
+            }
+            FromKind::Functions { .. } => refused("cannot be applied to a function"),
+            FromKind::Virtual(_) => Ok(()),
+        }
+    }
+
+    fn add_table(&mut self, base: usize, lock: RowLock, wait: LockWait) {
+        match self.0.iter_mut().find(|(known, ..)| *known == base) {
+            // Of several clauses for a table the strongest lock and the least patience count.
+            Some((_, strongest, patience)) => {
+                *strongest = lock.max(*strongest);
+                if wait != LockWait::Block && *patience != LockWait::Error {
+                    *patience = wait;
+                }
+            }
+            None => self.0.push((base, lock, wait)),
+        }
+    }
 }
 
 fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t FromItem, bool)>) {
@@ -90,31 +110,38 @@ fn collect_items<'t>(tree: &'t JoinTree, nullable: bool, out: &mut Vec<(&'t From
     }
 }
 
-fn lock_of(clause: &ast::LockClause) -> RowLock {
-    let first = clause.of.as_ref().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
-    let is_weaker = first.is_some_and(|first| first.value == WEAKER_ROW_LOCK);
-    match (clause.lock_type, is_weaker) {
-        (LockType::Share, true) => RowLock::KeyShare,
-        (LockType::Share, false) => RowLock::Share,
-        (LockType::Update, true) => RowLock::NoKeyUpdate,
-        (LockType::Update, false) => RowLock::Exclusive,
+fn lock_of(clause: &ast::LockingClause) -> RowLock {
+    match clause.strength {
+        LockStrength::KeyShare => RowLock::KeyShare,
+        LockStrength::Share => RowLock::Share,
+        LockStrength::NoKeyUpdate => RowLock::NoKeyUpdate,
+        LockStrength::Update => RowLock::Exclusive,
     }
 }
 
-fn lock_words(clause: &ast::LockClause) -> &'static str {
-    match lock_of(clause) {
-        RowLock::KeyShare => "FOR KEY SHARE",
-        RowLock::Share => "FOR SHARE",
-        RowLock::NoKeyUpdate => "FOR NO KEY UPDATE",
-        RowLock::Update | RowLock::Exclusive => "FOR UPDATE",
+fn wait_of(clause: &ast::LockingClause) -> LockWait {
+    match clause.wait {
+        ast::LockWait::Wait => LockWait::Block,
+        ast::LockWait::Nowait => LockWait::Error,
+        ast::LockWait::SkipLocked => LockWait::Skip,
     }
 }
 
-fn not_allowed_words(clause: &ast::LockClause, what: &str) -> SqlError {
+fn lock_words(clause: &ast::LockingClause) -> &'static str {
+    match clause.strength {
+        LockStrength::KeyShare => "FOR KEY SHARE",
+        LockStrength::Share => "FOR SHARE",
+        LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
+        LockStrength::Update => "FOR UPDATE",
+    }
+}
+
+/// The error of a locking clause, in its own words.
+pub fn not_allowed_words(clause: &ast::LockingClause, what: &str) -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", lock_words(clause)))
 }
 
 /// The error of a locking clause in a place where rows are none of a table's.
-pub fn not_allowed(clause: &ast::LockClause, what: &str) -> SqlError {
+pub fn not_allowed(clause: &ast::LockingClause, what: &str) -> SqlError {
     not_allowed_words(clause, &format!("is not allowed {what}"))
 }

@@ -16,15 +16,19 @@ mod with;
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, LimitClause, OrderByKind, SetExpr};
+use gnomon_parser::{
+    Position,
+    ast::{self, QueryBody},
+};
 
 use super::{
     ResultColumn,
     expression::{Asked, ExpressionBinder, Subqueries},
+    located::{at_expr, position_of},
     relations::Relations,
     scope::{Clause, Place, Scope},
     statement::Statement,
-    syntax::{name_of, ordinal, sort_key, unnested},
+    syntax::{ordinal, sort_key},
     typing::type_name,
 };
 use crate::{
@@ -38,10 +42,10 @@ use crate::{
     types::{ColumnType, Datum, Type, cast::CastContext},
 };
 
-pub use group::GROUP_BY_DISTINCT;
-pub use locks::WEAKER_ROW_LOCK;
-
-use locks::not_allowed;
+use self::{
+    locks::{not_allowed, not_allowed_words},
+    output::plain_name,
+};
 
 /// Binds the queries of a statement.
 pub struct QueryBinder<'b, 'a> {
@@ -88,10 +92,9 @@ impl<'t> Output<'t> {
 
 /// ORDER BY, LIMIT and what else follows the body of a query.
 struct Tail<'q> {
-    order: &'q [ast::OrderByExpr],
-    /// The query whose LIMIT and OFFSET follow, if some can.
-    limits: Option<&'q ast::Query>,
-    locks: &'q [ast::LockClause],
+    order: &'q [ast::SortBy],
+    limit: Option<&'q ast::Limit>,
+    locks: &'q [ast::LockingClause],
     /// Set if it is the query of a subquery, of which no more is asked.
     asked: Option<Asked>,
 }
@@ -123,27 +126,15 @@ impl<'a> QueryBinder<'_, 'a> {
         asked: Option<Asked>,
     ) -> Result<BoundQuery> {
         self.statement.enter_query()?;
-        if query.for_clause.is_some()
-            || query.settings.is_some()
-            || query.format_clause.is_some()
-            || !query.pipe_operators.is_empty()
-        {
-            return Err(SqlError::unsupported("this clause of a query"));
-        }
         let outer_ctes = self.relations.ctes.len();
         let ctes = match &query.with {
             Some(with) => self.bind_with(with, level)?,
             None => Vec::new(),
         };
-        let order = match &query.order_by {
-            None => &[][..],
-            Some(ast::OrderBy { kind: OrderByKind::Expressions(exprs), interpolate: None }) => exprs,
-            Some(_) => return Err(SqlError::unsupported("ORDER BY ALL")),
-        };
         let asked = asked.filter(|_| query.with.is_none());
-        let tail = Tail { order, limits: Some(query), locks: &query.locks, asked };
-        let mut bound = match &*query.body {
-            SetExpr::Select(select) => self.bind_select(select, tail, level, output)?,
+        let tail = Tail { order: &query.order_by, limit: query.limit.as_deref(), locks: &query.locks, asked };
+        let mut bound = match &query.body {
+            QueryBody::Select(select) => self.bind_select(select, tail, level, output)?,
             body => {
                 let (plan, columns) = self.bind_body(body, tail, level, output)?;
                 BoundQuery { plan, columns, keyed: None }
@@ -191,132 +182,109 @@ impl<'a> QueryBinder<'_, 'a> {
     /// Binds LIMIT and OFFSET.
     fn bind_limits(
         &mut self,
-        query: Option<&ast::Query>,
+        limit: Option<&ast::Limit>,
         level: &Scope<'_>,
     ) -> Result<(Option<Expr>, Option<Expr>)> {
-        let Some(query) = query else { return Ok((None, None)) };
-        let (limit, offset) = match &query.limit_clause {
-            None => (None, None),
-            Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
-                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
-            }
-            Some(_) => {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "LIMIT #,# syntax is not supported")
-                    .hint("Use separate LIMIT and OFFSET clauses."));
-            }
-        };
-        let mut bind = |expr: Option<&ast::Expr>, clause| -> Result<Option<Expr>> {
-            let Some(expr) = expr else { return Ok(None) };
-            // A scope of its own: LIMIT sees no column of its own query, but those around it.
-            let bound = self.expressions().bind(expr, Place::new(level, clause))?;
-            let ty = bound.ty.ty;
-            let name = clause.name();
-            if bound.has_columns() {
-                return Err(SqlError::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    format!("argument of {name} must not contain variables"),
-                ));
-            }
-            let bound =
-                self.statement.typing.coerce(bound, Type::Int8.into(), CastContext::Assignment)?.ok_or_else(
-                    || {
-                        SqlError::new(
-                            SqlState::DATATYPE_MISMATCH,
-                            format!("argument of {name} must be type bigint, not type {}", type_name(ty)),
-                        )
-                    },
-                )?;
-            Ok(Some(bound))
-        };
-        let offset = bind(offset, Clause::Offset)?;
-        let mut limit = bind(limit, Clause::Limit)?;
-        if let Some(fetch) = &query.fetch {
-            if fetch.with_ties || fetch.percent {
-                return Err(SqlError::unsupported("FETCH ... WITH TIES or PERCENT"));
-            }
-            limit = match &fetch.quantity {
-                Some(quantity) => bind(Some(quantity), Clause::Limit)?,
-                None => Some(Expr::constant(Datum::Int8(1), Type::Int8)),
-            };
+        let Some(ast::Limit { count, is_with_ties, offset }) = limit else { return Ok((None, None)) };
+        if *is_with_ties {
+            let position = count.as_ref().map_or(Position::NONE, position_of);
+            return Err(SqlError::unsupported("FETCH ... WITH TIES").at(position));
         }
-        // LIMIT ALL and LIMIT NULL are no limit.
-        let limit = limit.filter(|limit| !matches!(limit.kind, ExprKind::Const(Datum::Null)));
-        Ok((limit, offset))
+        let offset = self.bind_limit(offset.as_ref(), Clause::Offset, level)?;
+        let count = self.bind_limit(count.as_ref(), Clause::Limit, level)?;
+        // LIMIT NULL is no limit.
+        let count = count.filter(|count| !matches!(count.kind, ExprKind::Const(Datum::Null)));
+        Ok((count, offset))
+    }
+
+    fn bind_limit(
+        &mut self,
+        expr: Option<&ast::Expr>,
+        clause: Clause,
+        level: &Scope<'_>,
+    ) -> Result<Option<Expr>> {
+        let Some(expr) = expr else { return Ok(None) };
+        // A scope of its own: LIMIT sees no column of its own query, but those around it.
+        let bound = self.expressions().bind(expr, Place::new(level, clause))?;
+        let ty = bound.ty.ty;
+        let name = clause.name();
+        if bound.has_columns() {
+            let message = format!("argument of {name} must not contain variables");
+            return Err(at_expr(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message), expr));
+        }
+        let bound = self.statement.typing.coerce(bound, Type::Int8.into(), CastContext::Assignment)?;
+        bound.map(Some).ok_or_else(|| {
+            let message = format!("argument of {name} must be type bigint, not type {}", type_name(ty));
+            at_expr(SqlError::new(SqlState::DATATYPE_MISMATCH, message), expr)
+        })
     }
 
     /// A body that is no SELECT, with what follows it.
     fn bind_body(
         &mut self,
-        body: &SetExpr,
+        body: &QueryBody,
         tail: Tail<'_>,
         level: &Scope<'_>,
         output: Output<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let (plan, columns) = self.bind_set_expr(body, level, output)?;
         if let Some(lock) = tail.locks.first() {
-            let what = if matches!(body, SetExpr::Values(_)) { "VALUES" } else { "UNION/INTERSECT/EXCEPT" };
-            return Err(not_allowed(lock, &format!("with {what}")));
+            return Err(match body {
+                QueryBody::Values(_) => not_allowed_words(lock, "cannot be applied to VALUES"),
+                _ => not_allowed(lock, "with UNION/INTERSECT/EXCEPT"),
+            });
         }
         let mut keys = Vec::with_capacity(tail.order.len());
         for item in tail.order {
-            let column = match unnested(&item.expr) {
-                ast::Expr::Identifier(ident) => {
-                    let name = name_of(ident);
-                    columns.iter().position(|column| column.name == name).ok_or_else(|| {
-                        SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"))
-                    })?
-                }
-                expr => ordinal(expr, columns.len(), "ORDER BY")?.ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::FEATURE_NOT_SUPPORTED,
-                        "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
-                    )
-                    .detail("Only result column names can be used, not expressions or functions.")
-                    .hint(
-                        "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
-                    )
-                })?,
-            };
+            let column =
+                ordered_column(&item.value, &columns).map_err(|error| at_expr(error, &item.value))?;
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
-            keys.push(sort_key(expr, &item.options)?);
+            keys.push(sort_key(expr, item)?);
         }
-        let (limit, offset) = self.bind_limits(tail.limits, level)?;
+        let (limit, offset) = self.bind_limits(tail.limit, level)?;
         Ok((finish_query(plan, keys, limit, offset), columns))
     }
 
     /// Binds the body of a query.
     fn bind_set_expr(
         &mut self,
-        body: &SetExpr,
+        body: &QueryBody,
         level: &Scope<'_>,
         output: Output<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         self.statement.enter_query()?;
         let bound = match body {
-            SetExpr::Select(select) => {
-                let tail = Tail { order: &[], limits: None, locks: &[], asked: None };
+            QueryBody::Select(select) => {
+                let tail = Tail { order: &[], limit: None, locks: &[], asked: None };
                 let bound = self.bind_select(select, tail, level, output)?;
                 Ok((bound.plan, bound.columns))
             }
-            SetExpr::Query(query) => {
+            QueryBody::Query(query) => {
                 let bound = self.bind_query(query, level, output, None)?;
                 Ok((bound.plan, bound.columns))
             }
-            SetExpr::Values(values) => self.bind_values(values, level, output),
-            SetExpr::SetOperation { .. } => self.bind_set_operation(body, level),
-            SetExpr::Table(table) => {
-                let name = table.table_name.clone().unwrap_or_default();
-                let mut parts: Vec<ast::Ident> = table.schema_name.iter().map(ast::Ident::new).collect();
-                parts.push(ast::Ident::new(name));
-                self.bind_table_command(parts.into(), level)
-            }
-            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
-                Err(SqlError::unsupported("a data-modifying statement in WITH"))
-            }
+            QueryBody::Values(values) => self.bind_values(values, level, output),
+            QueryBody::SetOperations(chain) => self.bind_set_operations(&chain.first, &chain.rest, level),
         }?;
         self.statement.leave_query();
         Ok(bound)
     }
+}
+
+/// The column that an item of ORDER BY behind a set operation or VALUES means.
+fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn]) -> Result<usize> {
+    if let Some(name) = plain_name(expr) {
+        let position = columns.iter().position(|column| *column.name == *name.name);
+        return position.ok_or_else(|| {
+            let message = format!("column \"{}\" does not exist", name.name);
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        });
+    }
+    ordinal(expr, columns.len(), "ORDER BY")?.ok_or_else(|| {
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "invalid UNION/INTERSECT/EXCEPT ORDER BY clause")
+            .detail("Only result column names can be used, not expressions or functions.")
+            .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
+    })
 }
 
 /// A table expression that is named once computes only what is used of it there.

@@ -1,15 +1,17 @@
 //! Select lists: items, wildcards, and the names that output columns get.
 
-use sqlparser::ast::{self, SelectItemQualifiedWildcardKind, SetExpr};
+use gnomon_parser::ast::{
+    self, Access, ColumnReference, Ident, QualifiedName, QueryBody, SystemValueKind, Target, Value,
+};
 
 use super::QueryBinder;
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        located::{at_expr, at_name},
+        located::at_expr,
         scope::{Place, ScopeColumn},
-        syntax::{name_of, relation_name, trim_function, unnested},
+        syntax::{dotted, relation_name, relation_of},
         typing::Typing,
     },
     catalog::model::Oid,
@@ -26,74 +28,83 @@ pub struct SelectItem {
 
 impl QueryBinder<'_, '_> {
     /// Binds the items of a select list or of RETURNING.
-    pub fn select_list(&mut self, items: &[ast::SelectItem], place: Place<'_>) -> Result<Vec<SelectItem>> {
-        let mut out = Vec::with_capacity(items.len());
-        for item in items {
-            match item {
-                ast::SelectItem::UnnamedExpr(expr) => {
-                    let name = figure_name(expr);
-                    out.push(self.select_item(expr, name, place)?);
-                }
-                ast::SelectItem::ExprWithAlias { expr, alias } => {
-                    out.push(self.select_item(expr, name_of(alias), place)?);
-                }
-                ast::SelectItem::Wildcard(options) => {
-                    plain_wildcard(options)?;
-                    if place.scope.relations.is_empty() {
-                        return Err(SqlError::new(
-                            SqlState::SYNTAX_ERROR,
-                            "SELECT * with no tables specified is not valid",
-                        ));
-                    }
-                    let columns = &place.scope.columns;
-                    if let Some(expansions) = &mut self.statement.expansions {
-                        expansions.star(item, columns, place.scope);
-                    }
-                    out.extend(columns.iter().cloned().map(SelectItem::of_column));
-                }
-                ast::SelectItem::QualifiedWildcard(
-                    SelectItemQualifiedWildcardKind::ObjectName(name),
-                    options,
-                ) => {
-                    plain_wildcard(options)?;
-                    let (schema, relation) = relation_name(name, self.statement.database)?;
-                    let columns = place
-                        .scope
-                        .whole_relation(schema.as_deref(), &relation, &mut self.statement.numbers)?
-                        .ok_or_else(|| at_name(place.scope.missing_relation(&relation), name))?;
-                    if let Some(expansions) = &mut self.statement.expansions {
-                        match place.scope.relation(schema.as_deref(), &relation)? {
-                            Some(_) => expansions.star(item, &columns, place.scope),
-                            None => {
-                                let name: Vec<&str> =
-                                    schema.as_deref().into_iter().chain([&*relation]).collect();
-                                expansions.outer_star(item, &name, &columns);
-                            }
-                        }
-                    }
+    pub fn select_list(&mut self, targets: &[Target], place: Place<'_>) -> Result<Vec<SelectItem>> {
+        let mut out = Vec::with_capacity(targets.len());
+        for target in targets {
+            match &target.value {
+                // PostgreSQL passes over the alias of a star.
+                ast::Expr::Column(column) if column.has_star => {
+                    let columns =
+                        self.star(target, column, place).map_err(|error| error.at(column.position))?;
                     out.extend(columns.into_iter().map(SelectItem::of_column));
                 }
-                other => return Err(SqlError::unsupported(format!("the select item {other}"))),
+                ast::Expr::Indirection(parts) if matches!(parts.path.last(), Some(Access::Star)) => {
+                    return Err(SqlError::unsupported("the expansion of a row by .*").at(target.position));
+                }
+                value => {
+                    let name = match &target.alias {
+                        Some(alias) => alias.name.to_string(),
+                        None => figure_name(value),
+                    };
+                    let (table, attribute) =
+                        self.origin(value, place).map_err(|error| at_expr(error, value))?;
+                    let expr = self.expressions().bind(value, place)?;
+                    out.push(SelectItem { expr, name, table, attribute });
+                }
             }
         }
         Ok(out)
     }
 
-    fn select_item(&mut self, expr: &ast::Expr, name: String, place: Place<'_>) -> Result<SelectItem> {
-        let (table, attribute) = self.origin(expr, place).map_err(|error| at_expr(error, expr))?;
-        Ok(SelectItem { expr: self.expressions().bind(expr, place)?, name, table, attribute })
+    /// The columns that `*` or `relation.*` stands for.
+    fn star(
+        &mut self,
+        target: &Target,
+        star: &ColumnReference,
+        place: Place<'_>,
+    ) -> Result<Vec<ScopeColumn>> {
+        if star.fields.is_empty() {
+            if place.scope.relations.is_empty() {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "SELECT * with no tables specified is not valid",
+                ));
+            }
+            let columns = &place.scope.columns;
+            if let Some(expansions) = &mut self.statement.expansions {
+                expansions.star(target, columns, place.scope);
+            }
+            return Ok(columns.clone());
+        }
+        let name = QualifiedName(star.fields.clone());
+        if star.fields.len() > 3 {
+            let message = format!("improper qualified name (too many dotted names): {}.*", dotted(&name));
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let (schema, relation) = relation_name(&relation_of(&name)?, self.statement.database)?;
+        let columns = place
+            .scope
+            .whole_relation(schema.as_deref(), &relation, &mut self.statement.numbers)?
+            .ok_or_else(|| place.scope.missing_relation(&relation))?;
+        if let Some(expansions) = &mut self.statement.expansions {
+            match place.scope.relation(schema.as_deref(), &relation)? {
+                Some(_) => expansions.star(target, &columns, place.scope),
+                None => {
+                    let name: Vec<&str> = schema.as_deref().into_iter().chain([&*relation]).collect();
+                    expansions.outer_star(target, &name, &columns);
+                }
+            }
+        }
+        Ok(columns)
     }
+
     /// The table and column number that an expression names, or zeroes.
     fn origin(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<(u32, i16)> {
+        let ast::Expr::Column(reference) = expr else { return Ok((0, 0)) };
         let numbers = &mut self.statement.numbers;
-        let column = match unnested(expr) {
-            ast::Expr::Identifier(ident) => place.scope.column(&name_of(ident), numbers)?,
-            ast::Expr::CompoundIdentifier(idents) => match &idents[..] {
-                [relation, column] => {
-                    place.scope.qualified(None, &name_of(relation), &name_of(column), numbers)?
-                }
-                _ => None,
-            },
+        let column = match &reference.fields[..] {
+            [name] => place.scope.column(&name.name, numbers)?,
+            [relation, column] => place.scope.qualified(None, &relation.name, &column.name, numbers)?,
             _ => None,
         };
         Ok(column.map_or((0, 0), |column| (column.table, column.attribute)))
@@ -115,13 +126,15 @@ impl SelectItem {
     }
 }
 
-fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> Result<()> {
-    let plain = options.opt_ilike.is_none()
-        && options.opt_exclude.is_none()
-        && options.opt_except.is_none()
-        && options.opt_replace.is_none()
-        && options.opt_rename.is_none();
-    if plain { Ok(()) } else { Err(SqlError::unsupported("an option of *")) }
+/// The name, if an expression is one name without dots.
+pub fn plain_name(expr: &ast::Expr) -> Option<&Ident> {
+    match expr {
+        ast::Expr::Column(ColumnReference { fields, has_star: false, .. }) => match &fields[..] {
+            [name] => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 pub fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) {
@@ -140,72 +153,81 @@ pub fn output_columns(items: Vec<SelectItem>) -> (Vec<ResultColumn>, Vec<Expr>) 
 }
 
 /// The name that an unnamed output column gets, as PostgreSQL makes it up.
-fn figure_name(expr: &ast::Expr) -> String {
-    figured(expr).0.unwrap_or_else(|| "?column?".to_owned())
+pub fn figure_name(expr: &ast::Expr) -> String {
+    figured(expr).0.unwrap_or("?column?").to_owned()
 }
 
-/// The name, and whether it is a good one (of a column or a function) rather than a type's.
-fn figured(expr: &ast::Expr) -> (Option<String>, bool) {
+/// The name; and true if it is a good one (of a column or a function) rather than a type's.
+fn figured(expr: &ast::Expr) -> (Option<&str>, bool) {
     use ast::Expr as E;
-    let good = |name: &str| (Some(name.to_owned()), true);
+    let good = |name| (Some(name), true);
     match expr {
-        E::Identifier(ident) => (Some(name_of(ident)), true),
-        E::CompoundIdentifier(idents) => (idents.last().map(name_of), true),
-        E::Nested(inner) => figured(inner),
-        E::Collate { expr, .. } => figured(expr),
-        E::CompoundFieldAccess { root, access_chain } => {
-            let field = access_chain.iter().rev().find_map(|access| match access {
-                ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => Some(name_of(field)),
+        // A star behind a relation leaves its name.
+        E::Column(column) => (column.fields.last().map(|field| &*field.name), true),
+        E::Indirection(parts) => {
+            let field = parts.path.iter().rev().find_map(|access| match access {
+                Access::Field(field) => Some(&*field.name),
                 _ => None,
             });
-            field.map_or_else(|| figured(root), |field| (Some(field), true))
+            field.map_or_else(|| figured(&parts.base), good)
         }
-        E::Function(function) => match function.name.0.last().and_then(|part| part.as_ident()) {
-            Some(ident) => (Some(name_of(ident)), true),
-            None => (None, false),
-        },
-        E::Cast { expr, data_type, .. } => match figured(expr) {
+        E::Collate(collate) => figured(&collate.operand),
+        E::Function(call) => good(&*call.name.last().name),
+        E::Cast(cast) => match figured(&cast.operand) {
             (name, true) => (name, true),
-            _ => (type_figure(data_type), false),
+            _ => (Some(&*cast.ty.name.last().name), false),
         },
-        E::TypedString(ast::TypedString { data_type, .. }) => (type_figure(data_type), false),
-        E::Interval(_) => (Some("interval".to_owned()), false),
-        E::Case { else_result, .. } => match else_result.as_deref().map(figured) {
+        E::Case(case) => match case.otherwise.as_ref().map(figured) {
             Some((name, true)) => (name, true),
-            _ => (Some("case".to_owned()), false),
+            _ => (Some("case"), false),
         },
-        E::Array(_) => good("array"),
-        E::Tuple(_) => good("row"),
-        E::Exists { negated: false, .. } => good("exists"),
-        E::Subquery(query) => match &*query.body {
-            SetExpr::Select(select) => match select.projection.first() {
-                Some(ast::SelectItem::UnnamedExpr(expr)) => figured(expr),
-                Some(ast::SelectItem::ExprWithAlias { alias, .. }) => (Some(name_of(alias)), true),
-                _ => (None, false),
-            },
-            SetExpr::Values(_) => good("column1"),
-            _ => (None, false),
-        },
-        E::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => (Some("bool".to_owned()), false),
-        E::Extract { .. } => good("extract"),
-        E::Position { .. } => good("position"),
-        E::Substring { .. } => good("substring"),
-        E::Trim { trim_where, .. } => good(trim_function(trim_where.as_ref())),
-        E::Overlay { .. } => good("overlay"),
-        E::Ceil { .. } => good("ceil"),
-        E::Floor { .. } => good("floor"),
-        E::AtTimeZone { .. } => good("timezone"),
+        E::Subquery(subquery) => (first_name(&subquery.query.body), true),
+        E::Constant(constant) if matches!(constant.value, Value::Boolean(_)) => (Some("bool"), false),
+        E::SystemValue(value) => good(system_value(value.kind)),
+        E::Array(_) | E::ArraySubquery(_) => good("array"),
+        E::Row(_) => good("row"),
+        E::Exists(_) => good("exists"),
+        E::Coalesce(_) => good("coalesce"),
+        E::Greatest(_) => good("greatest"),
+        E::Least(_) => good("least"),
+        E::NullIf(_) => good("nullif"),
+        E::Grouping(_) => good("grouping"),
         _ => (None, false),
     }
 }
 
-/// The internal name of a type; of an array, that of its elements.
-fn type_figure(data_type: &ast::DataType) -> Option<String> {
-    if let ast::DataType::Array(
-        ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::AngleBracket(element),
-    ) = data_type
-    {
-        return type_figure(element);
+/// The name of the first column of a query, as far as the query itself tells it.
+fn first_name(body: &QueryBody) -> Option<&str> {
+    let mut body = body;
+    loop {
+        body = match body {
+            QueryBody::Select(select) => {
+                let target = select.targets.first()?;
+                return match &target.alias {
+                    Some(alias) => Some(&alias.name),
+                    None => figured(&target.value).0,
+                };
+            }
+            QueryBody::Values(_) => return Some("column1"),
+            QueryBody::SetOperations(chain) => &chain.first,
+            QueryBody::Query(query) => &query.body,
+        }
     }
-    crate::types::column_type(data_type).ok().map(|column| column.ty.info().typname.to_owned())
+}
+
+fn system_value(kind: SystemValueKind) -> &'static str {
+    use SystemValueKind as S;
+    match kind {
+        S::CurrentDate => "current_date",
+        S::CurrentTime => "current_time",
+        S::CurrentTimestamp => "current_timestamp",
+        S::LocalTime => "localtime",
+        S::LocalTimestamp => "localtimestamp",
+        S::CurrentRole => "current_role",
+        S::CurrentUser => "current_user",
+        S::SessionUser => "session_user",
+        S::User => "user",
+        S::CurrentCatalog => "current_catalog",
+        S::CurrentSchema => "current_schema",
+    }
 }

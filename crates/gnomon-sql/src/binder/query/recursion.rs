@@ -5,17 +5,19 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::{
+use gnomon_parser::{
+    Position,
     ast::{
-        Cte, Join, JoinOperator, LimitClause, ObjectName, Query, Select, SetExpr, SetOperator, SetQuantifier,
-        TableFactor, TableWithJoins, Visit, Visitor, With,
+        self, CommonTable, Distinct, Join, JoinCondition, Query, QueryBody, RelationName, Select,
+        SetOperation, SetOperationKind, TableReference, With,
     },
-    tokenizer::Span,
+    visit::Visitor,
 };
 
+use super::with::query_of;
 use crate::{
     Result, SqlError, SqlState,
-    binder::syntax::name_of,
+    binder::located::position_of,
     executor::{expr::on_deep_stack, plan::Plan},
     planner::{FromKind, JoinTree},
 };
@@ -48,8 +50,8 @@ impl Spot {
 
 /// A name without a schema that no WITH within the query looked at stands for.
 struct Reference {
-    name: String,
-    span: Span,
+    name: Box<str>,
+    position: Position,
     spot: Spot,
 }
 
@@ -57,16 +59,18 @@ struct Reference {
 struct Walker {
     spot: Spot,
     /// The names of WITH clauses within the query, as far as they are in reach.
-    hidden: Vec<String>,
+    hidden: Vec<Box<str>>,
     found: Vec<Reference>,
 }
 
 /// The parts of a query that refers to itself: `first UNION [ALL] second`, and the WITH in front of it.
 pub struct RecursiveParts<'c> {
     pub with: Option<&'c With>,
-    pub first: &'c SetExpr,
-    pub second: &'c SetExpr,
-    pub all: bool,
+    pub first: &'c QueryBody,
+    /// The set operations that belong to the first part.
+    pub operations: &'c [SetOperation],
+    pub second: &'c QueryBody,
+    pub is_all: bool,
 }
 
 /// The queries of WITH RECURSIVE, each after those that it refers to: their positions, and whether they refer to
@@ -75,26 +79,26 @@ pub struct RecursiveParts<'c> {
 /// # Errors
 /// 0A000 if queries refer to each other in a circle.
 pub fn order(with: &With) -> Result<Vec<(usize, bool)>> {
-    let names: Vec<String> = with.cte_tables.iter().map(|cte| name_of(&cte.alias.name)).collect();
-    let mut waiting: Vec<(usize, Vec<usize>, bool)> = Vec::with_capacity(names.len());
-    for (position, cte) in with.cte_tables.iter().enumerate() {
-        let found = Walker::collect(Spot::Allowed, |walker| walker.query(&cte.query));
+    let mut waiting: Vec<(usize, Vec<usize>, bool)> = Vec::with_capacity(with.tables.len());
+    for (position, table) in with.tables.iter().enumerate() {
+        let query = query_of(table)?;
+        let found = Walker::collect(Spot::Allowed, |walker| walker.query(query));
         let mut needed: Vec<usize> = found
             .iter()
-            .filter_map(|reference| names.iter().position(|name| *name == reference.name))
+            .filter_map(|reference| with.tables.iter().position(|other| other.name.name == reference.name))
             .collect();
         let itself = needed.contains(&position);
         needed.retain(|other| *other != position);
         waiting.push((position, needed, itself));
     }
-    let mut ordered = Vec::with_capacity(names.len());
+    let mut ordered = Vec::with_capacity(with.tables.len());
     while let Some((first, ..)) = waiting.first() {
         let Some(next) = waiting.iter().position(|(_, needed, _)| needed.is_empty()) else {
             let error = SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 "mutual recursion between WITH items is not implemented",
             );
-            return Err(error.at(with.cte_tables[*first].alias.name.span));
+            return Err(error.at(with.tables[*first].name.position));
         };
         let (position, _, itself) = waiting.remove(next);
         waiting.iter_mut().for_each(|(_, needed, _)| needed.retain(|other| *other != position));
@@ -107,70 +111,77 @@ pub fn order(with: &With) -> Result<Vec<(usize, bool)>> {
 ///
 /// # Errors
 /// 42P19 if it does so where it must not, 0A000 if it has a clause that recursion does not go with.
-pub fn parts(cte: &Cte) -> Result<RecursiveParts<'_>> {
-    let name = name_of(&cte.alias.name);
-    let invalid = |message: String| SqlError::new(SqlState::INVALID_RECURSION, message);
-    let mut levels = vec![&*cte.query];
-    // Parentheses around a query make no level of their own.
-    while let SetExpr::Query(inner) = &*levels[levels.len() - 1].body {
-        levels.push(inner);
-    }
-    let body = &*levels[levels.len() - 1].body;
-    let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, left, right } = body else {
-        let error = invalid(format!(
+pub fn parts(table: &CommonTable) -> Result<RecursiveParts<'_>> {
+    let name = &*table.name.name;
+    let query = query_of(table)?;
+    let with = query.with.as_deref();
+    let Some(parts) = union_parts(query) else {
+        let message = format!(
             "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
-        ));
-        return Err(error.at(cte.alias.name.span));
+        );
+        return Err(SqlError::new(SqlState::INVALID_RECURSION, message).at(table.name.position));
     };
-    let with = levels.iter().find_map(|level| level.with.as_ref());
     // The names of the query's own WITH hide others in its terms.
-    let own: Vec<String> = with.iter().flat_map(|with| names(with)).collect();
+    let own: Vec<Box<str>> = with.iter().flat_map(|with| names(with)).collect();
     let within = |spot, walk: &dyn Fn(&mut Walker)| {
         let found = Walker::collect(spot, |walker| {
             walker.hidden.clone_from(&own);
             walk(walker);
         });
-        check_references(&name, found)
+        check_references(name, found)
     };
-    within(Spot::FirstTerm, &|walker| walker.set_expr(left))?;
-    within(Spot::Allowed, &|walker| walker.set_expr(right))?;
+    within(Spot::FirstTerm, &|walker| walker.chain(parts.first, parts.operations))?;
+    within(Spot::Allowed, &|walker| walker.body(parts.second))?;
     if let Some(with) = with {
         let found = Walker::collect(Spot::Subquery, |walker| walker.with(with));
-        check_references(&name, found)?;
+        check_references(name, found)?;
     }
-    for (present, clause) in [
-        (levels.iter().any(|level| level.order_by.is_some()), "ORDER BY"),
-        (levels.iter().any(|level| limit_and_offset(level).1), "OFFSET"),
-        (levels.iter().any(|level| limit_and_offset(level).0), "LIMIT"),
-        (levels.iter().any(|level| !level.locks.is_empty()), "FOR UPDATE/SHARE"),
-    ] {
-        if present {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("{clause} in a recursive query is not implemented"),
-            ));
-        }
-    }
-    Ok(RecursiveParts { with, first: left, second: right, all: *set_quantifier == SetQuantifier::All })
+    refuse_clauses(query)?;
+    Ok(parts)
 }
 
-fn limit_and_offset(query: &Query) -> (bool, bool) {
-    let (limit, offset) = match &query.limit_clause {
-        None => (false, false),
-        Some(LimitClause::LimitOffset { limit, offset, .. }) => (limit.is_some(), offset.is_some()),
-        Some(LimitClause::OffsetCommaLimit { .. }) => (true, true),
+/// The parts of a query, if it is a union.
+fn union_parts(query: &Query) -> Option<RecursiveParts<'_>> {
+    let QueryBody::SetOperations(union) = &query.body else { return None };
+    let (last, operations) = union.rest.split_last()?;
+    (last.kind == SetOperationKind::Union).then_some(RecursiveParts {
+        with: query.with.as_deref(),
+        first: &union.first,
+        operations,
+        second: &last.right,
+        is_all: last.is_all,
+    })
+}
+
+/// Refuses what follows a union in a recursive query.
+fn refuse_clauses(query: &Query) -> Result<()> {
+    let refused = |clause: &str, position| {
+        let message = format!("{clause} in a recursive query is not implemented");
+        Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position))
     };
-    (limit || query.fetch.is_some(), offset)
+    if let Some(first) = query.order_by.first() {
+        return refused("ORDER BY", position_of(&first.value));
+    }
+    if let Some(limit) = &query.limit {
+        return match (&limit.offset, &limit.count) {
+            (Some(offset), _) => refused("OFFSET", position_of(offset)),
+            (None, count) => refused("LIMIT", count.as_ref().map_or(Position::NONE, position_of)),
+        };
+    }
+    match query.locks.is_empty() {
+        true => Ok(()),
+        false => refused("FOR UPDATE/SHARE", Position::NONE),
+    }
 }
 
-fn names(with: &With) -> impl Iterator<Item = String> {
-    with.cte_tables.iter().map(|cte| name_of(&cte.alias.name))
+fn names(with: &With) -> impl Iterator<Item = Box<str>> {
+    with.tables.iter().map(|table| table.name.name.clone())
 }
 
 /// Refuses references of a query to itself in a wrong place, or more than one.
 fn check_references(name: &str, found: Vec<Reference>) -> Result<()> {
     let mut seen = false;
-    for reference in found.into_iter().filter(|reference| reference.name == name) {
+    for reference in found.into_iter().filter(|reference| &*reference.name == name) {
         let wrong = match reference.spot.words() {
             Some(words) => format!("within {words}"),
             None if seen => "more than once".to_owned(),
@@ -180,7 +191,7 @@ fn check_references(name: &str, found: Vec<Reference>) -> Result<()> {
             }
         };
         let message = format!("recursive reference to query \"{name}\" must not appear {wrong}");
-        return Err(SqlError::new(SqlState::INVALID_RECURSION, message).at(reference.span));
+        return Err(SqlError::new(SqlState::INVALID_RECURSION, message).at(reference.position));
     }
     Ok(())
 }
@@ -202,17 +213,11 @@ impl Walker {
         walker.found
     }
 
-    fn reference(&mut self, name: String, span: Span) {
-        if !self.hidden.contains(&name) {
-            self.found.push(Reference { name, span, spot: self.spot });
-        }
-    }
-
-    fn relation(&mut self, name: &ObjectName) {
-        if let [part] = &name.0[..]
-            && let Some(ident) = part.as_ident()
-        {
-            self.reference(name_of(ident), ident.span);
+    fn relation(&mut self, relation: &RelationName) {
+        let RelationName { catalog: None, schema: None, name } = relation else { return };
+        if !self.hidden.contains(&name.name) {
+            let reference = Reference { name: name.name.clone(), position: name.position, spot: self.spot };
+            self.found.push(reference);
         }
     }
 
@@ -223,15 +228,17 @@ impl Walker {
         self.spot = outer;
     }
 
-    /// Walks through the queries of a WITH, whose names are hidden from then on.
+    /// Walks through the queries of a WITH, whose names are hidden from then on. Changes in it are refused elsewhere.
     fn with(&mut self, with: &With) {
-        if with.recursive {
+        if with.is_recursive {
             self.hidden.extend(names(with));
         }
-        for cte in &with.cte_tables {
-            self.query(&cte.query);
-            if !with.recursive {
-                self.hidden.push(name_of(&cte.alias.name));
+        for table in &with.tables {
+            if let ast::Statement::Query(query) = &*table.statement {
+                self.query(query);
+            }
+            if !with.is_recursive {
+                self.hidden.push(table.name.name.clone());
             }
         }
     }
@@ -242,112 +249,122 @@ impl Walker {
             if let Some(with) = &query.with {
                 self.with(with);
             }
-            self.set_expr(&query.body);
-            self.expressions(&query.order_by);
-            self.expressions(&query.limit_clause);
-            self.expressions(&query.fetch);
+            self.body(&query.body);
+            self.expressions(|visitor| visitor.walk_order(&query.order_by));
+            if let Some(limit) = &query.limit {
+                self.expressions(|visitor| {
+                    visitor.walk_optional(&limit.count)?;
+                    visitor.walk_optional(&limit.offset)
+                });
+            }
             self.hidden.truncate(hidden);
         });
     }
 
-    fn set_expr(&mut self, body: &SetExpr) {
+    fn body(&mut self, body: &QueryBody) {
         on_deep_stack(|| match body {
-            SetExpr::Select(select) => self.select(select),
-            SetExpr::Query(query) => self.query(query),
-            SetExpr::SetOperation { op, set_quantifier, left, right } => {
-                let all = *set_quantifier == SetQuantifier::All;
-                let (of_left, of_right) = match (self.spot, op) {
-                    (Spot::Allowed, SetOperator::Intersect) if all => (Spot::Intersect, Spot::Intersect),
-                    (Spot::Allowed, SetOperator::Except | SetOperator::Minus) => {
-                        (if all { Spot::Except } else { Spot::Allowed }, Spot::Except)
-                    }
-                    (spot, _) => (spot, spot),
-                };
-                self.within(of_left, |walker| walker.set_expr(left));
-                self.within(of_right, |walker| walker.set_expr(right));
+            QueryBody::Select(select) => self.select(select),
+            QueryBody::Query(query) => self.query(query),
+            QueryBody::SetOperations(chain) => self.chain(&chain.first, &chain.rest),
+            QueryBody::Values(values) => {
+                self.expressions(|visitor| values.rows.iter().try_for_each(|row| visitor.walk_exprs(row)))
             }
-            SetExpr::Values(values) => self.expressions(values),
-            SetExpr::Table(table) => {
-                if let (None, Some(name)) = (&table.schema_name, &table.table_name) {
-                    self.reference(name.clone(), Span::empty());
-                }
-            }
-            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {}
         });
+    }
+
+    /// Walks through a chain of set operations; each has all before it as its left operand.
+    fn chain(&mut self, first: &QueryBody, operations: &[SetOperation]) {
+        let mut spot = self.spot;
+        let mut spots = Vec::with_capacity(operations.len());
+        for operation in operations.iter().rev() {
+            let (left, right) = match (spot, operation.kind) {
+                (Spot::Allowed, SetOperationKind::Intersect) if operation.is_all => {
+                    (Spot::Intersect, Spot::Intersect)
+                }
+                (Spot::Allowed, SetOperationKind::Except) => {
+                    (if operation.is_all { Spot::Except } else { Spot::Allowed }, Spot::Except)
+                }
+                (spot, _) => (spot, spot),
+            };
+            spots.push(right);
+            spot = left;
+        }
+        self.within(spot, |walker| walker.body(first));
+        for (operation, spot) in operations.iter().zip(spots.into_iter().rev()) {
+            self.within(spot, |walker| walker.body(&operation.right));
+        }
     }
 
     fn select(&mut self, select: &Select) {
-        self.expressions(&select.distinct);
-        self.expressions(&select.projection);
-        select.from.iter().for_each(|item| self.table_with_joins(item));
-        self.expressions(&select.selection);
-        self.expressions(&select.group_by);
-        self.expressions(&select.having);
-        self.expressions(&select.named_window);
-    }
-
-    fn table_with_joins(&mut self, item: &TableWithJoins) {
-        self.joins(&item.relation, &item.joins);
-    }
-
-    /// Joins stand left-deep: the last one has all before it on its left side.
-    fn joins(&mut self, first: &TableFactor, joins: &[Join]) {
-        on_deep_stack(|| {
-            let Some((last, before)) = joins.split_last() else { return self.factor(first) };
-            let (nullable_left, nullable_right) = match &last.join_operator {
-                JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => (false, true),
-                JoinOperator::Right(_) | JoinOperator::RightOuter(_) => (true, false),
-                JoinOperator::FullOuter(_) => (true, true),
-                _ => (false, false),
-            };
-            let side = |spot, nullable| match spot {
-                Spot::Allowed if nullable => Spot::OuterJoin,
-                spot => spot,
-            };
-            self.within(side(self.spot, nullable_left), |walker| walker.joins(first, before));
-            self.within(side(self.spot, nullable_right), |walker| walker.factor(&last.relation));
-            self.expressions(&last.join_operator);
+        self.expressions(|visitor| {
+            if let Distinct::On(exprs) = &select.distinct {
+                visitor.walk_exprs(exprs)?;
+            }
+            visitor.walk_targets(&select.targets)
+        });
+        select.from.iter().for_each(|table| self.table(table));
+        self.expressions(|visitor| {
+            visitor.walk_optional(&select.filter)?;
+            select.group_by.iter().try_for_each(|element| visitor.walk_grouping(element))?;
+            visitor.walk_optional(&select.having)?;
+            select.windows.iter().try_for_each(|window| visitor.walk_window(window))
         });
     }
 
-    fn factor(&mut self, factor: &TableFactor) {
-        match factor {
-            TableFactor::Table { name, args: None, .. } => self.relation(name),
-            TableFactor::Derived { subquery, .. } => self.query(subquery),
-            TableFactor::NestedJoin { table_with_joins, .. } => self.table_with_joins(table_with_joins),
-            TableFactor::Table { args, .. } => self.expressions(args),
-            TableFactor::Function { args, .. } => self.expressions(args),
-            TableFactor::UNNEST { array_exprs, .. } => self.expressions(array_exprs),
-            _ => {}
+    fn table(&mut self, table: &TableReference) {
+        on_deep_stack(|| match table {
+            TableReference::Relation(relation) => {
+                self.relation(&relation.name);
+                if let Some(sample) = &relation.sample {
+                    self.expressions(|visitor| {
+                        visitor.walk_exprs(&sample.arguments)?;
+                        visitor.walk_optional(&sample.repeatable)
+                    });
+                }
+            }
+            TableReference::Subquery(subquery) => self.query(&subquery.query),
+            TableReference::Function(function) => self.expressions(|visitor| {
+                function.functions.iter().try_for_each(|(call, _)| visitor.visit_expr(call))
+            }),
+            TableReference::Join(join) => self.join(join),
+        });
+    }
+
+    fn join(&mut self, join: &Join) {
+        let (nullable_left, nullable_right) = match join.kind {
+            ast::JoinKind::Left => (false, true),
+            ast::JoinKind::Right => (true, false),
+            ast::JoinKind::Full => (true, true),
+            ast::JoinKind::Inner | ast::JoinKind::Cross => (false, false),
+        };
+        let side = |spot, nullable| match spot {
+            Spot::Allowed if nullable => Spot::OuterJoin,
+            spot => spot,
+        };
+        self.within(side(self.spot, nullable_left), |walker| walker.table(&join.left));
+        self.within(side(self.spot, nullable_right), |walker| walker.table(&join.right));
+        if let JoinCondition::On(condition) = &join.condition {
+            self.expressions(|visitor| visitor.visit_expr(condition));
         }
     }
 
     /// Walks through the subqueries of expressions, whatever the expressions are part of.
-    fn expressions(&mut self, node: &impl Visit) {
+    fn expressions(&mut self, walk: impl FnOnce(&mut Subqueries<'_>) -> ControlFlow<()>) {
         // It never breaks off.
-        let _ = node.visit(&mut Subqueries { walker: self, depth: 0 });
+        let _ = walk(&mut Subqueries { walker: self });
     }
 }
 
 /// A visitor that walks through the outermost queries of expressions.
 struct Subqueries<'w> {
     walker: &'w mut Walker,
-    depth: usize,
 }
 
 impl Visitor for Subqueries<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        if self.depth == 0 {
-            self.walker.within(Spot::Subquery, |walker| walker.query(query));
-        }
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
+    fn visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.walker.within(Spot::Subquery, |walker| walker.query(query));
         ControlFlow::Continue(())
     }
 }

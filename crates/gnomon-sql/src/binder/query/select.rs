@@ -2,25 +2,26 @@
 
 use std::cell::RefCell;
 
-use sqlparser::ast;
+use gnomon_parser::ast::{self, Distinct};
 
 use super::{
     BoundQuery, Output, QueryBinder, Tail,
     group::apply_grouping,
     keyed::keyed,
     locks::bind_locks,
-    output::{SelectItem, output_columns},
+    output::{SelectItem, output_columns, plain_name},
     recursion::reads_any,
 };
 use crate::{
     Result, SqlError, SqlState,
     binder::{
+        located::at_expr,
         relations::Relations,
         scope::{Calls, Clause, NamedWindow, Place, Scope},
         statement::Statement,
-        syntax::{name_of, ordinal, sort_key, unnested},
+        syntax::{ordinal, sort_key},
     },
-    executor::{Expr, expr::ExprKind},
+    executor::{Expr, expr::ExprKind, plan::SortKey},
     planner::{BoundSelect, JoinTree, OutputOrder, plan_select},
     types::Type,
 };
@@ -38,10 +39,12 @@ impl QueryBinder<'_, '_> {
         level: &Scope<'_>,
         output: Output<'_>,
     ) -> Result<BoundQuery> {
-        reject_clauses(select)?;
+        if let Some(into) = &select.into {
+            return Err(SqlError::unsupported("SELECT INTO").at(into.name.position()));
+        }
         let (from, scope, width) = self.bind_from(&select.from, level)?;
         let calls = RefCell::new(Calls::default());
-        let windows = named_windows(select)?;
+        let windows = named_windows(&select.windows)?;
         let place = |clause| Place {
             scope: &scope,
             clause,
@@ -50,7 +53,7 @@ impl QueryBinder<'_, '_> {
             in_aggregate: false,
             in_window: false,
         };
-        let mut items = self.select_list(&select.projection, place(Clause::Select))?;
+        let mut items = self.select_list(&select.targets, place(Clause::Select))?;
         if items.len() > COLUMNS_MAX {
             return Err(SqlError::new(
                 SqlState::TOO_MANY_COLUMNS,
@@ -58,9 +61,9 @@ impl QueryBinder<'_, '_> {
             ));
         }
         let mut filter = Vec::new();
-        if let Some(selection) = &select.selection {
+        if let Some(condition) = &select.filter {
             self.expressions()
-                .bind_condition(selection, Place::new(&scope, Clause::Where))?
+                .bind_condition(condition, Place::new(&scope, Clause::Where))?
                 .split_and(&mut filter);
         }
         let mut having = Vec::new();
@@ -69,27 +72,28 @@ impl QueryBinder<'_, '_> {
         }
         let mut order = Vec::with_capacity(tail.order.len());
         for item in tail.order {
-            order.push(self.bind_order(&item.expr, &item.options, &mut items, place(Clause::OrderBy))?);
+            let place = place(Clause::OrderBy);
+            let (output, expr) = self.bind_order(&item.value, "ORDER BY", &mut items, place)?;
+            order.push(OutputOrder { output, key: sort_key(expr, item)? });
         }
-        let grouping = self.bind_group_by(&select.group_by, &mut items, &scope)?;
+        let grouping = self.bind_group_by(select, &mut items, &scope)?;
         let distinct = match &select.distinct {
-            None | Some(ast::Distinct::All) => None,
-            Some(ast::Distinct::Distinct) => Some(None),
-            Some(ast::Distinct::On(exprs)) => {
+            Distinct::No => None,
+            Distinct::Yes => Some(None),
+            Distinct::On(exprs) => {
                 let mut keys = Vec::with_capacity(exprs.len());
                 for expr in exprs {
-                    keys.push(self.bind_order(
-                        expr,
-                        &ast::OrderByOptions { sort: None, nulls_first: None },
-                        &mut items,
-                        place(Clause::OrderBy),
-                    )?);
+                    let place = place(Clause::OrderBy);
+                    let (output, expr) = self.bind_order(expr, "DISTINCT ON", &mut items, place)?;
+                    let key = SortKey { expr, descending: false, nulls_first: false };
+                    keys.push(OutputOrder { output, key });
                 }
                 Some(Some(keys))
             }
         };
         check_distinct(distinct.as_ref(), &order)?;
-        let (limit, offset) = self.bind_limits(tail.limits, level)?;
+        let (limit, offset) = self.bind_limits(tail.limit, level)?;
+        self.check_windows(&windows, place(Clause::Window))?;
         for (position, item) in items.iter_mut().enumerate() {
             match output.target(position) {
                 Some((column, ty)) if item.expr.ty.ty == Type::Unknown => {
@@ -108,7 +112,7 @@ impl QueryBinder<'_, '_> {
             || calls.has_grouping
             || select.having.is_some();
         let refused = match () {
-            () if select.distinct.is_some() => Some("with DISTINCT clause"),
+            () if select.distinct != Distinct::No => Some("with DISTINCT clause"),
             () if grouping.is_some() => Some("with GROUP BY clause"),
             () if select.having.is_some() => Some("with HAVING clause"),
             () if grouped => Some("with aggregate functions"),
@@ -148,41 +152,47 @@ impl QueryBinder<'_, '_> {
         Ok(BoundQuery { plan, columns, keyed })
     }
 
+    /// Binds the windows of WINDOW, of which calls have bound those that they use.
+    fn check_windows(&mut self, windows: &[NamedWindow<'_>], place: Place<'_>) -> Result<()> {
+        windows
+            .iter()
+            .filter_map(|(_, window)| window.name.clone())
+            .try_for_each(|name| self.expressions().bind_window(&ast::Over::Name(name), place).map(drop))
+    }
+
+    /// Binds a key of ORDER BY or DISTINCT ON; with the output column that it is, if it is one.
     fn bind_order(
         &mut self,
         key: &ast::Expr,
-        options: &ast::OrderByOptions,
+        clause: &str,
         items: &mut [SelectItem],
         place: Place<'_>,
-    ) -> Result<OutputOrder> {
-        let named = |name: &str| -> Result<Option<usize>> {
-            let mut matching = items.iter().enumerate().filter(|(_, item)| item.name == name);
-            let Some((first, item)) = matching.next() else { return Ok(None) };
-            if matching.any(|(_, other)| !other.expr.same(&item.expr)) {
-                return Err(SqlError::new(
-                    SqlState::AMBIGUOUS_COLUMN,
-                    format!("ORDER BY \"{name}\" is ambiguous"),
-                ));
-            }
-            Ok(Some(first))
-        };
+    ) -> Result<(Option<usize>, Expr)> {
         // SQL-92's rule first: the name or the number of an output column. Then any expression.
-        let output = match unnested(key) {
-            ast::Expr::Identifier(ident) => named(&name_of(ident))?,
-            expr => ordinal(expr, items.len(), "ORDER BY")?,
+        let output = match plain_name(key) {
+            Some(name) => named_output(&name.name, items, clause).map_err(|error| at_expr(error, key))?,
+            None => ordinal(key, items.len(), clause)?,
         };
-        let (output, expr) = match output {
-            Some(position) => (Some(position), items[position].settled(&mut self.statement.typing)?),
-            None => {
-                let expr = self.expressions().bind(key, place)?;
-                match items.iter().position(|item| item.expr.same(&expr)) {
-                    Some(position) => (Some(position), items[position].settled(&mut self.statement.typing)?),
-                    None => (None, self.statement.typing.known(expr)?),
-                }
-            }
-        };
-        Ok(OutputOrder { output, key: sort_key(expr, options)? })
+        if let Some(position) = output {
+            return Ok((output, items[position].settled(&mut self.statement.typing)?));
+        }
+        let expr = self.expressions().bind(key, place)?;
+        match items.iter().position(|item| item.expr.same(&expr)) {
+            Some(position) => Ok((Some(position), items[position].settled(&mut self.statement.typing)?)),
+            None => Ok((None, self.statement.typing.known(expr)?)),
+        }
     }
+}
+
+/// The position of the output column of this name.
+fn named_output(name: &str, items: &[SelectItem], clause: &str) -> Result<Option<usize>> {
+    let mut matching = items.iter().enumerate().filter(|(_, item)| item.name == name);
+    let Some((first, item)) = matching.next() else { return Ok(None) };
+    if matching.any(|(_, other)| !other.expr.same(&item.expr)) {
+        let message = format!("{clause} \"{name}\" is ambiguous");
+        return Err(SqlError::new(SqlState::AMBIGUOUS_COLUMN, message));
+    }
+    Ok(Some(first))
 }
 
 /// Refuses aggregates over the rows of the round before.
@@ -197,64 +207,18 @@ fn check_recursive_term(relations: &Relations<'_>, from: Option<&JoinTree>, call
     }
 }
 
-fn reject_clauses(select: &ast::Select) -> Result<()> {
-    if select.into.is_some() {
-        return Err(SqlError::unsupported("SELECT INTO"));
-    }
-    // Hints in comments are comments, as in PostgreSQL.
-    let ast::Select {
-        select_token: _,
-        optimizer_hints: _,
-        distinct: _,
-        select_modifiers,
-        top,
-        top_before_distinct: _,
-        projection: _,
-        exclude,
-        into: _,
-        from: _,
-        lateral_views,
-        prewhere,
-        selection: _,
-        connect_by,
-        group_by: _,
-        cluster_by,
-        distribute_by,
-        sort_by,
-        having: _,
-        named_window: _,
-        qualify,
-        window_before_qualify: _,
-        value_table_mode,
-        flavor,
-    } = select;
-    let others = select_modifiers.is_some()
-        || top.is_some()
-        || exclude.is_some()
-        || !lateral_views.is_empty()
-        || prewhere.is_some()
-        || !connect_by.is_empty()
-        || !cluster_by.is_empty()
-        || !distribute_by.is_empty()
-        || !sort_by.is_empty()
-        || qualify.is_some()
-        || value_table_mode.is_some()
-        || *flavor != ast::SelectFlavor::Standard;
-    match others {
-        true => Err(SqlError::unsupported("this clause of SELECT")),
-        false => Ok(()),
-    }
-}
-
-fn named_windows(select: &ast::Select) -> Result<Vec<NamedWindow<'_>>> {
-    let mut out = Vec::with_capacity(select.named_window.len());
-    for ast::NamedWindowDefinition(name, definition) in &select.named_window {
-        match definition {
-            ast::NamedWindowExpr::WindowSpec(spec) => out.push((name_of(name), spec)),
-            ast::NamedWindowExpr::NamedWindow(_) => return Err(SqlError::unsupported("WINDOW name AS name")),
+/// The windows of WINDOW by their names.
+fn named_windows(windows: &[ast::WindowDefinition]) -> Result<Vec<NamedWindow<'_>>> {
+    let mut named: Vec<NamedWindow<'_>> = Vec::with_capacity(windows.len());
+    for window in windows {
+        let Some(name) = &window.name else { continue };
+        if named.iter().any(|(other, _)| **other == *name.name) {
+            let message = format!("window \"{}\" is already defined", name.name);
+            return Err(SqlError::new(SqlState("42P20"), message).at(window.position));
         }
+        named.push((name.name.to_string(), window));
     }
-    Ok(out)
+    Ok(named)
 }
 
 fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOrder]) -> Result<()> {

@@ -1,71 +1,29 @@
-//! VALUES, TABLE and set operations.
+//! VALUES and set operations.
 
 use std::sync::Arc;
 
-use sqlparser::ast::{self, SetExpr, SetOperator, SetQuantifier};
-
-use super::{
-    Output, QueryBinder,
-    output::{SelectItem, output_columns},
-    select::is_open,
+use gnomon_parser::{
+    Position,
+    ast::{self, QueryBody, SetOperation, SetOperationKind},
 };
+
+use super::{Output, QueryBinder, select::is_open};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        located::at_expr,
+        located::{at_expr, position_of},
         scope::{Clause, Place, Scope},
     },
     executor::{
         Expr,
         plan::{self, Plan},
     },
-    planner::{self, BoundSelect, plan_select, plan_set_operation},
+    planner::{SetOperator, plan_set_operation},
     types::{ColumnType, Type},
 };
 
 impl QueryBinder<'_, '_> {
-    /// `TABLE name`, which is `SELECT * FROM name`.
-    pub(super) fn bind_table_command(
-        &mut self,
-        name: ast::ObjectName,
-        level: &Scope<'_>,
-    ) -> Result<(Plan, Vec<ResultColumn>)> {
-        let factor = ast::TableFactor::Table {
-            name,
-            alias: None,
-            args: None,
-            with_hints: Vec::new(),
-            version: None,
-            with_ordinality: false,
-            partitions: Vec::new(),
-            json_path: None,
-            sample: None,
-            index_hints: Vec::new(),
-        };
-        let from = [ast::TableWithJoins { relation: factor, joins: Vec::new() }];
-        let (from, scope, width) = self.bind_from(&from, level)?;
-        let items = scope.columns.iter().cloned().map(SelectItem::of_column);
-        let (columns, exprs) = output_columns(items.collect());
-        let select = BoundSelect {
-            from,
-            width,
-            filter: Vec::new(),
-            grouping: None,
-            aggregates: Vec::new(),
-            having: Vec::new(),
-            windows: Vec::new(),
-            columns: exprs,
-            distinct: None,
-            order: Vec::new(),
-            limit: None,
-            offset: None,
-            locks: Vec::new(),
-        };
-        let environment = self.statement.typing.context.environment;
-        Ok((plan_select(select, &mut self.statement.numbers, environment)?, columns))
-    }
-
     pub(super) fn bind_values(
         &mut self,
         values: &ast::Values,
@@ -73,21 +31,17 @@ impl QueryBinder<'_, '_> {
         output: Output<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let place = Place::new(level, Clause::Values);
-        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let width = values.rows.first().map_or(0, Vec::len);
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
-            if row.content.len() != width {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    "VALUES lists must all be the same length",
-                ));
+            if row.len() != width {
+                let position = row.first().map_or(Position::NONE, position_of);
+                let message = "VALUES lists must all be the same length";
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(position));
             }
-            let mut cells = row
-                .content
-                .iter()
-                .map(|expr| self.expressions().bind(expr, place))
-                .collect::<Result<Vec<_>>>()?;
-            for ((cell, expr), (column, ty)) in cells.iter_mut().zip(&row.content).zip(output.targets()) {
+            let mut cells =
+                row.iter().map(|expr| self.expressions().bind(expr, place)).collect::<Result<Vec<_>>>()?;
+            for ((cell, expr), (column, ty)) in cells.iter_mut().zip(row).zip(output.targets()) {
                 let bound = std::mem::replace(cell, Expr::bool(true));
                 *cell = self
                     .statement
@@ -120,21 +74,17 @@ impl QueryBinder<'_, '_> {
         Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
     }
 
-    /// Binds a set operation. A chain of them is bound arm by arm: it may be longer than a stack is deep.
-    pub(super) fn bind_set_operation(
+    /// Binds a chain of set operations, arm by arm: it may be longer than a stack is deep.
+    pub(super) fn bind_set_operations(
         &mut self,
-        body: &SetExpr,
+        first: &QueryBody,
+        operations: &[SetOperation],
         level: &Scope<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
-        let (mut first, mut operations) = (body, Vec::new());
-        while let SetExpr::SetOperation { left, op, set_quantifier, right } = first {
-            operations.push((*op, *set_quantifier, &**right));
-            first = left;
-        }
         let mut bound = self.bind_arm(first, level)?;
-        for (op, quantifier, right) in operations.into_iter().rev() {
-            let right = self.bind_arm(right, level)?;
-            bound = self.combine_arms(bound, op, quantifier, right)?;
+        for operation in operations {
+            let right = self.bind_arm(&operation.right, level)?;
+            bound = self.combine_arms(bound, operation, right)?;
         }
         Ok(bound)
     }
@@ -142,20 +92,13 @@ impl QueryBinder<'_, '_> {
     fn combine_arms(
         &mut self,
         (left, mut columns): (Plan, Vec<ResultColumn>),
-        op: SetOperator,
-        quantifier: SetQuantifier,
+        operation: &SetOperation,
         (right, others): (Plan, Vec<ResultColumn>),
     ) -> Result<(Plan, Vec<ResultColumn>)> {
-        let all = match quantifier {
-            SetQuantifier::All => true,
-            SetQuantifier::None | SetQuantifier::Distinct => false,
-            _ => return Err(SqlError::unsupported("BY NAME")),
-        };
-        let (op, name) = match op {
-            SetOperator::Union => (planner::SetOperator::Union, "UNION"),
-            SetOperator::Intersect => (planner::SetOperator::Intersect, "INTERSECT"),
-            SetOperator::Except => (planner::SetOperator::Except, "EXCEPT"),
-            SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
+        let (op, name) = match operation.kind {
+            SetOperationKind::Union => (SetOperator::Union, "UNION"),
+            SetOperationKind::Intersect => (SetOperator::Intersect, "INTERSECT"),
+            SetOperationKind::Except => (SetOperator::Except, "EXCEPT"),
         };
         if columns.len() != others.len() {
             return Err(SqlError::new(
@@ -176,13 +119,18 @@ impl QueryBinder<'_, '_> {
             (a.table, a.attribute) = (0, 0);
         }
         let types = columns.iter().map(|column| column.ty.ty).collect();
-        let plan =
-            plan_set_operation(op, all, projected(left, left_exprs), projected(right, right_exprs), types);
+        let plan = plan_set_operation(
+            op,
+            operation.is_all,
+            projected(left, left_exprs),
+            projected(right, right_exprs),
+            types,
+        );
         Ok((plan, columns))
     }
 
     /// An arm of a set operation: literals of unknown type stay so until both arms are known.
-    fn bind_arm(&mut self, arm: &SetExpr, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
+    fn bind_arm(&mut self, arm: &QueryBody, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
         self.bind_set_expr(arm, level, Output::Arm)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use sqlparser::ast::{self, TableWithJoins};
+use gnomon_parser::ast::{self, TableReference};
 
 use super::QueryBinder;
 use crate::{
@@ -21,7 +21,7 @@ impl QueryBinder<'_, '_> {
         &mut self,
         table: &Arc<Table>,
         alias: Option<&str>,
-        from: &[TableWithJoins],
+        from: &[TableReference],
         selection: Option<&ast::Expr>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use sqlparser::ast::{self, Cte, TableAlias};
+use gnomon_parser::ast::{self, CommonTable, Ident, Query, With};
 
 use super::{BoundQuery, Output, QueryBinder, recursion};
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
         ResultColumn,
         relations::CteName,
         scope::{Clause, Place, Scope},
-        syntax::name_of,
         typing::{Typing, type_name},
     },
     executor::{
@@ -23,52 +22,43 @@ use crate::{
 
 impl QueryBinder<'_, '_> {
     /// Binds WITH. The names stay in reach until the caller takes them away again.
-    pub fn bind_with(&mut self, with: &ast::With, level: &Scope<'_>) -> Result<Vec<plan::Cte>> {
-        let mut names = HashSet::new();
-        for cte in &with.cte_tables {
-            let name = name_of(&cte.alias.name);
-            if names.contains(&name) {
-                let message = format!("WITH query name \"{name}\" specified more than once");
-                let error = SqlError::new(SqlState::DUPLICATE_ALIAS, message);
-                return Err(error.at(cte.alias.name.span));
-            }
-            names.insert(name);
-        }
-        let order = match with.recursive {
+    pub fn bind_with(&mut self, with: &With, level: &Scope<'_>) -> Result<Vec<plan::Cte>> {
+        refuse_duplicates(with)?;
+        let order = match with.is_recursive {
             true => recursion::order(with)?,
-            false => (0..with.cte_tables.len()).map(|position| (position, false)).collect(),
+            false => (0..with.tables.len()).map(|position| (position, false)).collect(),
         };
         // All are well-formed before any is bound.
         let mut parts = Vec::with_capacity(order.len());
         for (position, itself) in order {
-            let cte = &with.cte_tables[position];
-            parts.push((cte, if itself { Some(recursion::parts(cte)?) } else { None }));
+            let table = &with.tables[position];
+            let query = query_of(table)?;
+            parts.push((table, query, if itself { Some(recursion::parts(table)?) } else { None }));
         }
         let mut plans = Vec::with_capacity(parts.len());
         let future = self.relations.future_ctes.len();
-        if !with.recursive {
-            self.relations
-                .future_ctes
-                .extend(with.cte_tables.iter().rev().map(|cte| name_of(&cte.alias.name)));
+        if !with.is_recursive {
+            let names = with.tables.iter().rev().map(|table| table.name.name.to_string());
+            self.relations.future_ctes.extend(names);
         }
-        for (cte, parts) in parts {
-            let name = name_of(&cte.alias.name);
+        for (table, query, parts) in parts {
+            let name = table.name.name.to_string();
             let inner = Scope::of_query(Place::new(level, Clause::FromQuery));
             let (plan, columns) = match parts {
-                Some(parts) => self.recursive_cte(cte, &name, &parts, &inner)?,
+                Some(parts) => self.recursive_cte(table, &parts, &inner)?,
                 None => {
                     let BoundQuery { plan, mut columns, .. } =
-                        self.bind_query(&cte.query, &inner, Output::Own, None)?;
-                    rename_columns(&mut columns, &cte.alias, &name)?;
+                        self.bind_query(query, &inner, Output::Own, None)?;
+                    rename_columns(&mut columns, &table.columns, &table.name)?;
                     let table = self.statement.numbers.next_table();
                     (plan::Cte { table, name: name.clone(), plan, recursive: None }, columns)
                 }
             };
-            match cte.materialized {
-                Some(ast::CteAsMaterialized::Materialized) => {
+            match table.is_materialized {
+                Some(true) => {
                     *self.statement.numbers.cte_references.entry(plan.table).or_default() += 1;
                 }
-                Some(ast::CteAsMaterialized::NotMaterialized) => self
+                Some(false) => self
                     .statement
                     .typing
                     .context
@@ -77,7 +67,7 @@ impl QueryBinder<'_, '_> {
                 None => {}
             }
             let changes = inner.is_correlated();
-            if !with.recursive {
+            if !with.is_recursive {
                 self.relations.future_ctes.pop();
             }
             self.relations.ctes.push(CteName { name, table: plan.table, columns, changes, is_itself: false });
@@ -89,15 +79,18 @@ impl QueryBinder<'_, '_> {
 
     fn recursive_cte(
         &mut self,
-        cte: &Cte,
-        name: &str,
+        cte: &CommonTable,
         parts: &recursion::RecursiveParts<'_>,
         inner: &Scope<'_>,
     ) -> Result<(plan::Cte, Vec<ResultColumn>)> {
+        let name = &*cte.name.name;
         let outer_ctes = self.relations.ctes.len();
         let own = parts.with.map(|with| self.bind_with(with, inner)).transpose()?;
-        let (plan, mut columns) = self.bind_set_expr(parts.first, inner, Output::Own)?;
-        rename_columns(&mut columns, &cte.alias, name)?;
+        let (plan, mut columns) = match parts.operations {
+            [] => self.bind_set_expr(parts.first, inner, Output::Own)?,
+            operations => self.bind_set_operations(parts.first, operations, inner)?,
+        };
+        rename_columns(&mut columns, &cte.columns, &cte.name)?;
         let table = self.statement.numbers.next_table();
         self.relations.ctes.push(CteName {
             name: name.to_owned(),
@@ -128,7 +121,7 @@ impl QueryBinder<'_, '_> {
                 (with(plan), with(recursive))
             }
         };
-        let recursive = Some((recursive, !parts.all));
+        let recursive = Some((recursive, !parts.is_all));
         Ok((plan::Cte { table, name: name.to_owned(), plan, recursive }, columns))
     }
 }
@@ -166,19 +159,46 @@ fn recursive_column(
     })
 }
 
-fn rename_columns(columns: &mut [ResultColumn], alias: &TableAlias, name: &str) -> Result<()> {
-    if alias.columns.len() > columns.len() {
-        return Err(SqlError::new(
-            SqlState::INVALID_COLUMN_REFERENCE,
-            format!(
-                "WITH query \"{name}\" has {} columns available but {} columns specified",
-                columns.len(),
-                alias.columns.len()
-            ),
-        ));
+/// The query of a table of WITH.
+///
+/// # Errors
+/// 0A000 if it is a change, or has a clause that is not supported.
+pub(super) fn query_of(table: &CommonTable) -> Result<&Query> {
+    if let Some(search) = &table.search {
+        return Err(SqlError::unsupported("SEARCH").at(search.position));
     }
-    for (column, new) in columns.iter_mut().zip(&alias.columns) {
-        column.name = name_of(&new.name);
+    if let Some(cycle) = &table.cycle {
+        return Err(SqlError::unsupported("CYCLE").at(cycle.position));
+    }
+    match &*table.statement {
+        ast::Statement::Query(query) => Ok(query),
+        _ => Err(SqlError::unsupported("a data-modifying statement in WITH").at(table.name.position)),
+    }
+}
+
+fn refuse_duplicates(with: &With) -> Result<()> {
+    let mut names = HashSet::new();
+    for Ident { name, position } in with.tables.iter().map(|table| &table.name) {
+        if !names.insert(name) {
+            let message = format!("WITH query name \"{name}\" specified more than once");
+            return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message).at(*position));
+        }
+    }
+    Ok(())
+}
+
+fn rename_columns(columns: &mut [ResultColumn], names: &[Ident], table: &Ident) -> Result<()> {
+    if names.len() > columns.len() {
+        let message = format!(
+            "WITH query \"{}\" has {} columns available but {} columns specified",
+            table.name,
+            columns.len(),
+            names.len()
+        );
+        return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message).at(table.position));
+    }
+    for (column, new) in columns.iter_mut().zip(names) {
+        column.name = new.name.to_string();
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use sqlparser::ast;
+use gnomon_parser::ast;
 
 use super::Scope;
 use crate::executor::plan::{AggregateCall, WindowCall};
@@ -25,7 +25,7 @@ pub struct Place<'s> {
 }
 
 /// An item of WINDOW: its name and definition.
-pub type NamedWindow<'q> = (String, &'q ast::WindowSpec);
+pub type NamedWindow<'q> = (String, &'q ast::WindowDefinition);
 
 /// The aggregates and window functions of a query level.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! Operators and functions by the types of their arguments.
 
+use gnomon_parser::ast::{SystemValue, SystemValueKind};
+
 use super::Typing;
 use crate::{
     Result, SqlError, SqlState,
@@ -108,22 +110,26 @@ impl Typing<'_> {
         Ok((RowsFrom::Scalar(expr), vec![(name.to_owned(), ty)]))
     }
 
-    /// A function without parentheses: CURRENT_DATE and its like.
-    pub fn keyword_function(&mut self, name: &str) -> Result<Expr> {
-        let now = |typing: &mut Self, ty: Type| {
-            let now = typing.call("now", Vec::new())?;
-            typing.explicit(now, ty.into())
+    /// A value of the session or of the time: CURRENT_DATE and its like.
+    pub fn system_value(&mut self, value: &SystemValue) -> Result<Expr> {
+        use SystemValueKind as V;
+        let (function, ty) = match value.kind {
+            V::CurrentDate => ("now", Some(Type::Date)),
+            V::CurrentTimestamp => ("now", value.precision.map(|_| Type::Timestamptz)),
+            V::LocalTimestamp => ("now", Some(Type::Timestamp)),
+            V::LocalTime => ("now", Some(Type::Time)),
+            V::CurrentTime => return Err(SqlError::unsupported("CURRENT_TIME")),
+            V::CurrentUser | V::User | V::CurrentRole => ("current_user", None),
+            V::SessionUser => ("session_user", None),
+            V::CurrentCatalog => ("current_database", None),
+            V::CurrentSchema => ("current_schema", None),
         };
-        match name {
-            "current_timestamp" => self.call("now", Vec::new()),
-            "current_date" => now(self, Type::Date),
-            "localtimestamp" => now(self, Type::Timestamp),
-            "localtime" => now(self, Type::Time),
-            "current_user" | "user" | "current_role" => self.call("current_user", Vec::new()),
-            "session_user" => self.call("session_user", Vec::new()),
-            "current_catalog" => self.call("current_database", Vec::new()),
-            "current_schema" => self.call("current_schema", Vec::new()),
-            _ => Err(SqlError::unsupported(name.to_uppercase())),
+        let bound = self.call(function, Vec::new())?;
+        // More digits than there are is no error, but a warning, in PostgreSQL.
+        let modifier = value.precision.map_or(-1, |digits| digits.min(6));
+        match ty {
+            Some(ty) => self.explicit(bound, ColumnType { ty, modifier }),
+            None => Ok(bound),
         }
     }
 

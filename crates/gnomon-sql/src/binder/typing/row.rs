@@ -45,6 +45,9 @@ impl Typing<'_> {
                 "unequal number of entries in row expressions",
             ));
         }
+        if left.is_empty() {
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot compare rows of zero length"));
+        }
         let pairs = left.into_iter().zip(right);
         match operator {
             RowOperator::Equal => {

@@ -1,6 +1,9 @@
 //! Users' tables, indexes, sequences and views as pg_class and its kin show them, the system's own tables too.
 
+use std::ops::ControlFlow;
+
 use gnomon_engine::PageSize;
+use gnomon_parser::{ast::Expr, visit::Visitor};
 
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
@@ -10,6 +13,7 @@ use super::{
 use crate::{
     Result,
     catalog::model::{Column, Constraint, Index, Oid, PartitionOf, Table},
+    syntax::parse_expression,
     types::{ColumnType, Datum, Scalar, Type},
 };
 
@@ -186,18 +190,23 @@ fn column_type(table: &Table, position: usize) -> Type {
 
 /// The positions of the columns that an expression names: its identifiers that are columns of the table.
 pub(super) fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
-    use sqlparser::tokenizer::{Token, Tokenizer};
-    let dialect = sqlparser::dialect::PostgreSqlDialect {};
-    let tokens = Tokenizer::new(&dialect, expression).tokenize().unwrap_or_default();
-    let mut positions: Vec<usize> = Vec::new();
-    for token in tokens {
-        let Token::Word(word) = token else { continue };
-        let name = if word.quote_style.is_some() { word.value } else { word.value.to_lowercase() };
-        let found = table.columns.iter().position(|column| !column.dropped && column.name == name);
-        if let Some(position) = found.filter(|position| !positions.contains(position)) {
-            positions.push(position);
+    struct Names<'t>(&'t Table, Vec<usize>);
+    impl Visitor for Names<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let Expr::Column(column) = expr else { return self.walk_expr(expr) };
+            let found = column.fields.last().and_then(|name| self.0.column(&name.name));
+            if let Some(position) = found.filter(|position| !self.1.contains(position)) {
+                self.1.push(position);
+            }
+            ControlFlow::Continue(())
         }
     }
+    let mut names = Names(table, Vec::new());
+    if let Ok(expr) = parse_expression(expression) {
+        let _: ControlFlow<()> = names.visit_expr(&expr);
+    }
+    let Names(_, mut positions) = names;
     positions.sort_unstable();
     positions
 }

@@ -1,0 +1,21 @@
+//! The statement that a session is told to run.
+
+use crate::{
+    syntax::Parsed,
+    types::{Datum, Type},
+};
+
+/// A statement with its text and with the values of its parameters.
+#[derive(Clone, Copy)]
+pub(super) struct Command<'a> {
+    /// The statement.
+    pub parsed: &'a Parsed,
+    /// Its text.
+    pub text: &'a str,
+    /// True if no other statement is in its text.
+    pub is_alone: bool,
+    /// The types of its parameters.
+    pub types: &'a [Type],
+    /// The values of its parameters.
+    pub values: &'a [Datum],
+}

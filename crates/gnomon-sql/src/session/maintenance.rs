@@ -1,0 +1,176 @@
+//! VACUUM, ANALYZE, CHECKPOINT, and LOCK TABLE.
+
+use std::sync::Arc;
+
+use gnomon_engine::{Error, TreeLock};
+use gnomon_parser::ast::{Lock, LockMode, Maintenance};
+
+use crate::{
+    Notice, Result, SqlError, SqlState,
+    catalog::model::Table,
+    context::SessionContext,
+    dml::missing_column,
+    sink::{Tag, tag},
+    syntax::{option_is_on, option_text},
+};
+
+/// The options of VACUUM.
+const VACUUM_OPTIONS: [&str; 10] = [
+    "analyze",
+    "disable_page_skipping",
+    "freeze",
+    "full",
+    "index_cleanup",
+    "parallel",
+    "process_toast",
+    "skip_locked",
+    "truncate",
+    "verbose",
+];
+
+/// The options of ANALYZE.
+const ANALYZE_OPTIONS: [&str; 2] = ["skip_locked", "verbose"];
+
+/// VACUUM: pages are reclaimed all the time.
+pub(super) fn vacuum(
+    session: &SessionContext,
+    vacuum: &Maintenance,
+    notices: &mut Vec<Notice>,
+) -> Result<Tag> {
+    let on = options_on("VACUUM", vacuum, &VACUUM_OPTIONS)?;
+    let has_columns = vacuum.tables.iter().any(|(_, columns)| !columns.is_empty());
+    if has_columns && !on.iter().any(|name| is_analyze(name)) {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "ANALYZE option must be specified when a column list is provided",
+        ));
+    }
+    find_tables(session, vacuum)?;
+    tell_of_options("VACUUM", &on, "space is reclaimed all the time", notices);
+    tag("VACUUM")
+}
+
+/// ANALYZE: there are no statistics.
+pub(super) fn analyze(
+    session: &SessionContext,
+    analyze: &Maintenance,
+    notices: &mut Vec<Notice>,
+) -> Result<Tag> {
+    let on = options_on("ANALYZE", analyze, &ANALYZE_OPTIONS)?;
+    find_tables(session, analyze)?;
+    tell_of_options("ANALYZE", &on, "plans need no statistics", notices);
+    tag("ANALYZE")
+}
+
+fn is_analyze(option: &str) -> bool {
+    matches!(option, "analyze" | "analyse")
+}
+
+/// Returns the options that are on.
+fn options_on<'a>(verb: &str, statement: &'a Maintenance, known: &[&str]) -> Result<Vec<&'a str>> {
+    let mut on = Vec::new();
+    for option in &statement.options {
+        let name = &*option.name.name;
+        let is_known = known.contains(&name) || verb == "VACUUM" && is_analyze(name);
+        if !is_known {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                format!("unrecognized {verb} option \"{name}\""),
+            )
+            .at(option.name.position));
+        }
+        let is_on = match name {
+            "parallel" => option_text(option)? != "0",
+            "index_cleanup" if option_text(option).is_ok_and(|word| word == "auto") => true,
+            _ => option_is_on(option)?,
+        };
+        if is_on {
+            on.push(name);
+        }
+    }
+    Ok(on)
+}
+
+/// Tells that options have no effect. VERBOSE, which has nothing to tell, is none of them, nor is ANALYZE.
+fn tell_of_options(verb: &str, on: &[&str], why: &str, notices: &mut Vec<Notice>) {
+    for option in on.iter().filter(|option| **option != "verbose" && !is_analyze(option)) {
+        notices.push(Notice::no_effect(&format!("{verb} option {}", option.to_uppercase()), why));
+    }
+}
+
+/// Fails if one of the tables, or a column of it, does not exist.
+fn find_tables(session: &SessionContext, statement: &Maintenance) -> Result<()> {
+    let view = session.view();
+    statement.tables.iter().try_for_each(|(name, columns)| {
+        let table: Arc<Table> = view.table(&session.name(name)?)?;
+        columns.iter().try_for_each(|column| match table.column(&column.name) {
+            Some(_) => Ok(()),
+            None => Err(missing_column(&table, &column.name)),
+        })
+    })
+}
+
+/// LOCK TABLE. The engine's locks on trees conflict as PostgreSQL's modes do.
+pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock) -> Result<Tag> {
+    if !session.in_block() {
+        return Err(SqlError::new(
+            SqlState::NO_ACTIVE_SQL_TRANSACTION,
+            "LOCK TABLE can only be used in transaction blocks",
+        ));
+    }
+    let mode = match lock.mode {
+        LockMode::AccessShare => TreeLock::Access,
+        LockMode::RowShare => TreeLock::IntentionShared,
+        LockMode::RowExclusive => TreeLock::IntentionExclusive,
+        LockMode::ShareUpdateExclusive => TreeLock::Maintenance,
+        LockMode::Share => TreeLock::Shared,
+        LockMode::ShareRowExclusive => TreeLock::SharedAlone,
+        LockMode::Exclusive => TreeLock::Escalated,
+        LockMode::AccessExclusive => TreeLock::Exclusive,
+    };
+    for relation in &lock.tables {
+        let name = session.name(&relation.name)?;
+        loop {
+            let view = session.view();
+            let table = view.table(&name)?;
+            if relation.is_only && table.partitioning.is_some() {
+                let error = SqlError::unsupported("LOCK TABLE ONLY of a partitioned table");
+                return Err(error.at(relation.name.position()));
+            }
+            session.engine_transaction(false, view.catalog.csn)?;
+            let timeout = session.settings.lock_timeout();
+            let engine = session.engine()?;
+            if lock.is_nowait {
+                engine.set_lock_timeout(Some(std::time::Duration::ZERO));
+            }
+            let locked = table.trees().try_for_each(|tree| engine.lock_tree(tree, mode));
+            engine.set_lock_timeout(timeout);
+            let unchanged = Arc::ptr_eq(&session.catalog(), &view.catalog);
+            match locked {
+                Ok(()) if unchanged => break,
+                Ok(()) => {}
+                Err(Error::NoSuchTree(_)) if !unchanged => {}
+                Err(Error::LockTimeout) if lock.is_nowait => {
+                    return Err(SqlError::new(
+                        SqlState::LOCK_NOT_AVAILABLE,
+                        format!("could not obtain lock on relation \"{}\"", table.name),
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    tag("LOCK TABLE")
+}
+
+/// CHECKPOINT.
+pub(super) fn checkpoint(session: &SessionContext, notices: &mut Vec<Notice>) -> Result<Tag> {
+    match session.shared.engine.checkpoint() {
+        Err(Error::Unsupported(_)) => {
+            let why = "a database with a log of pages takes checkpoints as its log grows";
+            notices.push(Notice::no_effect("CHECKPOINT", why));
+        }
+        done => done?,
+    }
+    tag("CHECKPOINT")
+}

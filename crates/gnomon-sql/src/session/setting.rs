@@ -1,0 +1,170 @@
+//! SET, RESET and SHOW.
+
+use gnomon_parser::ast::{Set, SettingName, SettingValue, TransactionMode};
+
+use crate::{
+    Notice, Result, Severity, SqlError, SqlState,
+    context::{SessionContext, State, setting_of},
+    query::ResultColumn,
+    settings::{Progress, Scope, Settings, setting_name, setting_texts},
+    sink::Sink,
+    types::{ColumnType, Context, Datum, FixedEnvironment, Type},
+};
+
+/// A column of text in the result of a command.
+pub(super) fn text_column(name: &str) -> ResultColumn {
+    ResultColumn {
+        name: name.into(),
+        ty: ColumnType { ty: Type::Text, modifier: -1 },
+        table: 0,
+        attribute: 0,
+    }
+}
+
+/// A context for rows of plain text, which is written alike everywhere.
+pub(super) fn plain_context<R>(f: impl FnOnce(&Context<'_>) -> R) -> R {
+    let environment = FixedEnvironment::default();
+    f(&Context::new(&environment))
+}
+
+/// SET. `is_alone` tells that no other statement is in its text.
+pub(super) fn set(
+    session: &mut SessionContext,
+    set: &Set,
+    is_alone: bool,
+    notices: &mut Vec<Notice>,
+) -> Result<()> {
+    if set.is_local && !session.in_block() && is_alone {
+        notices.push(
+            SqlError::new(
+                SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                "SET LOCAL can only be used in transaction blocks",
+            )
+            .severity(Severity::Warning),
+        );
+    }
+    // The grammar has no SET ALL.
+    let Some(name) = setting_name(&set.name) else { return Ok(()) };
+    let values = match &set.value {
+        SettingValue::Default => None,
+        SettingValue::Current if is_role(&name) => return Ok(()),
+        SettingValue::Current => {
+            let (_, text) = session.settings.show(&name)?;
+            return change(session, set.is_local, |settings, scope, progress| {
+                settings.set_text(&name, Some(&text), scope, progress)
+            });
+        }
+        SettingValue::List(items) => Some(setting_texts(items)?),
+    };
+    if is_role(&name) {
+        return set_role(session, values.as_deref());
+    }
+    assign(session, &name, values.as_deref(), set.is_local)?;
+    if let Some((name, why)) = session.settings.lack_of_effect(&name) {
+        notices.push(Notice::no_effect(&format!("setting \"{name}\""), why));
+    }
+    Ok(())
+}
+
+/// True for what is set like a setting and is the user that a session acts as.
+fn is_role(name: &str) -> bool {
+    matches!(name, "role" | "session_authorization")
+}
+
+/// SET ROLE and SET SESSION AUTHORIZATION. The session's user is the only role that it can be.
+fn set_role(session: &SessionContext, values: Option<&[String]>) -> Result<()> {
+    match values {
+        Some([role]) if role != "none" && **role != *session.user => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{role}\" does not exist")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// RESET.
+pub(super) fn reset(session: &mut SessionContext, name: &SettingName) -> Result<()> {
+    match setting_name(name) {
+        Some(name) if is_role(&name) => {}
+        Some(name) => assign(session, &name, None, false)?,
+        None => reset_all(session),
+    }
+    Ok(())
+}
+
+/// Sets a setting, without values to its default.
+fn assign(session: &mut SessionContext, name: &str, values: Option<&[String]>, is_local: bool) -> Result<()> {
+    change(session, is_local, |settings, scope, progress| settings.set(name, values, scope, progress))
+}
+
+fn change(
+    session: &mut SessionContext,
+    is_local: bool,
+    change: impl FnOnce(&mut Settings, Scope, Progress) -> Result<()>,
+) -> Result<()> {
+    session.ensure_transaction();
+    let scope = if is_local { Scope::Local } else { Scope::Session };
+    let progress = session.progress();
+    change(&mut session.settings, scope, progress)?;
+    session.follow_settings();
+    Ok(())
+}
+
+/// SET TRANSACTION, and SET SESSION CHARACTERISTICS.
+pub(super) fn set_transaction(
+    session: &mut SessionContext,
+    of_session: bool,
+    modes: &[TransactionMode],
+    notices: &mut Vec<Notice>,
+) -> Result<()> {
+    session.ensure_transaction();
+    if !of_session {
+        if session.current.state == State::Implicit {
+            notices.push(
+                SqlError::new(
+                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
+                    "SET TRANSACTION can only be used in transaction blocks",
+                )
+                .severity(Severity::Warning),
+            );
+        }
+        return session.set_modes(modes);
+    }
+    for mode in modes {
+        let (name, value) = setting_of(*mode);
+        let name = format!("default_{name}");
+        session.settings.set(&name, Some(&[value.to_owned()]), Scope::Session, Progress::Begun)?;
+    }
+    Ok(())
+}
+
+/// The columns of SHOW.
+pub(super) fn show_columns(session: &SessionContext, name: &SettingName) -> Result<Vec<ResultColumn>> {
+    Ok(match setting_name(name) {
+        Some(name) => vec![text_column(&session.settings.show(&name)?.0)],
+        None => ["name", "setting", "description"].map(text_column).to_vec(),
+    })
+}
+
+/// SHOW.
+pub(super) fn show(session: &mut SessionContext, name: &SettingName, sink: &mut dyn Sink) -> Result<()> {
+    // Whose characteristics it may show.
+    session.ensure_transaction();
+    let columns = show_columns(session, name)?;
+    sink.columns(&columns)?;
+    plain_context(|context| match setting_name(name) {
+        Some(name) => sink.row(context, &[Datum::Text(session.settings.show(&name)?.1.into())]),
+        None => session.settings.show_all().try_for_each(|(name, value, description)| {
+            sink.row(
+                context,
+                &[name.to_owned(), value, description.to_owned()].map(|text| Datum::Text(text.into())),
+            )
+        }),
+    })
+}
+
+/// RESET ALL.
+pub(super) fn reset_all(session: &mut SessionContext) {
+    session.ensure_transaction();
+    session.settings.reset_all();
+    session.follow_settings();
+}
