@@ -6,6 +6,9 @@
 //! is answered by an error like any other; a length that cannot be or an unknown type ends the connection with 08P01,
 //! since the bytes that follow cannot be trusted to be messages.
 //!
+//! Nothing is sent to an idle client unasked, but the error that ends its connection: the thread waits for the next
+//! message, and only the end of the connection wakes it up.
+//!
 //! A panic below ends this connection only: the session is dropped, which rolls its transaction back and releases
 //! its locks, and the client is told XX000.
 
@@ -208,24 +211,19 @@ impl Connection<'_> {
 
     /// Carries one message out.
     fn take(&mut self, frame: &Frame) -> Result<(), End> {
-        if self.is_skipping && message::is_known(frame.kind) && !matches!(frame.kind, b'S' | b'X') {
+        if self.is_skipping && message::is_known(frame.kind) && !message::ends_skipping(frame.kind) {
             return Ok(());
         }
         let message = match self.wire.decode(frame) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
-            Err(error) => {
-                return match frame.kind {
-                    // The COPY is over: nothing is asked of what the client still sends of it.
-                    b'd' | b'c' | b'f' => Ok(()),
-                    b'Q' | b'F' => self.reject_query(&error),
-                    b'S' => {
-                        self.is_skipping = false;
-                        self.reject_query(&error)
-                    }
-                    _ => self.reject(&error),
-                };
+            // The COPY is over: nothing is asked of what the client still sends of it.
+            Err(_) if message::is_of_copy(frame.kind) => return Ok(()),
+            Err(error) if message::ends_with_ready(frame.kind) => {
+                self.is_skipping = false;
+                return self.reject_query(&error);
             }
+            Err(error) => return self.reject(&error),
         };
         match message {
             Message::Query(sql) => self.query(&sql),

@@ -7,6 +7,11 @@
 //! errors may be answered by another of them than in PostgreSQL, which carries out parts of Bind as it reads. Names and
 //! statements are owned (a statement may read more messages while it runs), parameter values are borrowed. Encoding
 //! appends to a byte buffer and patches the length in afterwards, so that a message is never built apart and copied.
+//!
+//! Other letters of a backend stand where they are sent: rows, the end of a portal's rows and COPY data in `sink.rs`;
+//! replies without content and BackendKeyData in `connection.rs`; authentication in `authentication.rs`; what precedes
+//! it in `startup.rs`, and the yes to TLS in `wire.rs`. [`decode`], [`is_known`], [`may_be_long`] and the functions beside
+//! them say all that depends on the letter of a frontend's message, except how `startup.rs` and `authentication.rs` read.
 
 use gnomon_sql::{
     Severity, SqlError, SqlState,
@@ -19,6 +24,16 @@ pub const SHORT_BYTES_MAX: usize = 10_000;
 
 /// A message of COPY data; it comes in pieces, so that its length needs no memory (as in PostgreSQL).
 pub const COPY_DATA: u8 = b'd';
+/// The end of COPY data.
+pub const COPY_DONE: u8 = b'c';
+/// The end of COPY data that the client gives up.
+pub const COPY_FAIL: u8 = b'f';
+/// A request to send what is buffered.
+pub const FLUSH: u8 = b'H';
+/// The end of a pipeline.
+pub const SYNC: u8 = b'S';
+/// The end of a connection.
+pub const TERMINATE: u8 = b'X';
 /// COPY data are at most so long in one message.
 pub const COPY_DATA_BYTES_MAX: usize = (1 << 30) - 1;
 
@@ -204,6 +219,21 @@ pub fn is_known(kind: u8) -> bool {
     matches!(kind, b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S' | b'd' | b'c' | b'f' | b'F' | b'X')
 }
 
+/// True if a message of this type is carried out even after an error in the extended protocol.
+pub fn ends_skipping(kind: u8) -> bool {
+    matches!(kind, SYNC | TERMINATE)
+}
+
+/// True if a message of this type belongs to a COPY FROM STDIN.
+pub fn is_of_copy(kind: u8) -> bool {
+    matches!(kind, COPY_DATA | COPY_DONE | COPY_FAIL)
+}
+
+/// True if the reply to a message of this type ends with ReadyForQuery, also after an error.
+pub fn ends_with_ready(kind: u8) -> bool {
+    matches!(kind, b'Q' | b'F' | SYNC)
+}
+
 /// Decodes the message of type `kind` with this body.
 pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
     let mut reader = Reader(body);
@@ -236,12 +266,12 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
             let (target, name) = reader.target("CLOSE")?;
             Message::Close(target, name)
         }
-        b'H' => Message::Flush,
-        b'S' => Message::Sync,
+        FLUSH => Message::Flush,
+        SYNC => Message::Sync,
         // Of these PostgreSQL does not look at the content.
-        b'd' | b'c' | b'f' => return Ok(Message::Copy),
+        COPY_DATA | COPY_DONE | COPY_FAIL => return Ok(Message::Copy),
         b'F' => return Ok(Message::FunctionCall),
-        b'X' => return Ok(Message::Terminate),
+        TERMINATE => return Ok(Message::Terminate),
         other => return Err(violation(format!("invalid frontend message type {other}"))),
     };
     reader.end()?;

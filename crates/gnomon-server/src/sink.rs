@@ -297,14 +297,14 @@ impl CopySource for WireCopySource<'_, '_> {
             let body = self.sink.wire.body(&frame)?;
             return match frame.kind {
                 message::COPY_DATA => Ok(Some(body.to_vec())),
-                b'c' => Ok(None),
-                b'f' => {
+                message::COPY_DONE => Ok(None),
+                message::COPY_FAIL => {
                     let why = Reader::new(body).string()?;
                     Err(SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {why}")))
                 }
                 // "Frontends may send them, the backend ignores them during copy-in" (the protocol's rules).
-                b'H' | b'S' => continue,
-                b'X' => Err(self.sink.gone(End::Gone)),
+                message::FLUSH | message::SYNC => continue,
+                message::TERMINATE => Err(self.sink.gone(End::Gone)),
                 other => {
                     let error =
                         violation(format!("unexpected message type 0x{other:02X} during COPY from stdin"));
