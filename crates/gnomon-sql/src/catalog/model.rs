@@ -179,6 +179,11 @@ impl Table {
     pub fn constraint(&self, name: &str) -> Option<Constraint<'_>> {
         self.constraints().find(|constraint| constraint.name() == Some(name))
     }
+
+    /// True if it has a constraint or index of this name.
+    pub fn has_constraint_or_index(&self, name: &str) -> bool {
+        self.constraint(name).is_some() || self.all_indexes().any(|index| index.name == name)
+    }
 }
 
 /// A schema.

@@ -15,10 +15,9 @@ use super::{
     Ddl,
     alter_column::alter_column,
     clauses,
-    column::{
-        ColumnSpec, ConstraintSpec, add_column, add_constraint, column_spec, constraint_spec, has_constraint,
-    },
+    column::{ColumnSpec, add_column, column_spec},
     column_of,
+    constraint::{ConstraintSpec, add_constraint, constraint_spec},
     drop::{
         drop_dependent_views, drop_views_that_fail, owned_sequences, refuse_renaming, remove_index,
         rename_relation,
@@ -293,7 +292,7 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             Ok(())
         }
         // Every constraint is.
-        AlterAction::ValidateConstraint(name) => match has_constraint(table, &name.name) {
+        AlterAction::ValidateConstraint(name) => match table.has_constraint_or_index(&name.name) {
             true => Ok(()),
             false => Err(missing_constraint(name)),
         },
@@ -489,7 +488,7 @@ fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) 
 }
 
 fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
-    if has_constraint(table, to) {
+    if table.has_constraint_or_index(to) {
         return Err(SqlError::new(
             SqlState::DUPLICATE_OBJECT,
             format!("constraint \"{to}\" for relation \"{}\" already exists", table.name),

@@ -1,5 +1,6 @@
 //! Clauses of DDL that are not carried out: those that are harmless to leave out answer with a NOTICE, all others are
-//! refused.
+//! refused. Constraints that are not carried out are refused in `constraint.rs`, statements in `crate::session` (`dispatch.rs`,
+//! with the advice in `advice.rs`).
 //!
 //! The trees of statements are taken apart here field by field, so that the compiler asks about a clause that is added to
 //! them.

@@ -1,26 +1,23 @@
-//! Column definitions and constraints, as CREATE TABLE and ALTER TABLE have them.
-
-use std::{collections::BTreeMap, sync::Arc};
+//! Column definitions, as CREATE TABLE and ALTER TABLE have them.
 
 use gnomon_parser::{
     Position,
-    ast::{
-        self, ColumnDefinition, Constraint, ConstraintAttributes, ConstraintKind, Ident, IndexConstraint,
-        IndexElement, SortDirection, TypeName,
-    },
+    ast::{self, ColumnDefinition, Constraint, ConstraintKind, TypeName},
 };
 
 use super::{
-    COLUMNS_MAX, Ddl, INDEX_COLUMNS_MAX, choose_name,
-    clauses::{check_collation, check_tablespace},
-    partition::check_unique,
+    COLUMNS_MAX, Ddl, choose_name,
+    clauses::check_collation,
+    constraint::{
+        ConstraintSpec, key_columns, refuse_attributes, refuse_misplaced_attributes, unsupported_constraint,
+    },
+    index::IndexKey,
     refuse_taken,
     sequence::SequenceSpec,
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Check, Column, Identity, Index, Table},
-    dml::bind_check,
+    catalog::model::{Column, Identity, Table},
     functions::quote_ident,
     query::{Binder, Scope},
     syntax::expression_text,
@@ -41,19 +38,6 @@ pub(super) struct ColumnSpec {
     pub(super) default: Option<ast::Expr>,
     pub(super) sequence: Option<ColumnSequence>,
     pub(super) constraints: Vec<ConstraintSpec>,
-}
-
-/// A constraint, with the columns by name.
-pub(super) enum ConstraintSpec {
-    Key { name: Option<String>, primary: bool, columns: Vec<IndexKey> },
-    Check { name: Option<String>, column: Option<String>, expression: Box<ast::Expr> },
-}
-
-/// A column of an index definition.
-pub(super) struct IndexKey {
-    pub(super) column: String,
-    pub(super) descending: bool,
-    pub(super) nulls_first: bool,
 }
 
 /// The type of a column definition, and whether it is serial.
@@ -85,47 +69,6 @@ fn type_of(column: &str, name: &TypeName) -> Result<(ColumnType, bool)> {
         )),
         _ => Ok((ty, false)),
     }
-}
-
-/// Constraints are checked at once here, which NOT DEFERRABLE and INITIALLY IMMEDIATE ask for anyway.
-fn refuse_attributes(attributes: &ConstraintAttributes) -> Result<()> {
-    let ConstraintAttributes {
-        is_deferrable,
-        is_initially_deferred,
-        is_not_valid: _,
-        is_no_inherit,
-        position,
-    } = attributes;
-    let what = if *is_deferrable == Some(true) || *is_initially_deferred == Some(true) {
-        "a deferrable constraint"
-    } else if *is_no_inherit {
-        "a constraint that is NO INHERIT"
-    } else {
-        return Ok(());
-    };
-    Err(SqlError::unsupported(what).at(position.unwrap_or(Position::NONE)))
-}
-
-/// Fails if a clause of a column that is no constraint, or one that is never deferred, is told when it is checked.
-fn refuse_misplaced_attributes(constraint: &Constraint) -> Result<()> {
-    let may_defer = matches!(
-        constraint.kind,
-        ConstraintKind::Unique(_)
-            | ConstraintKind::PrimaryKey(_)
-            | ConstraintKind::Exclude(_)
-            | ConstraintKind::ForeignKey(_)
-    );
-    let attributes = &constraint.attributes;
-    let clause = match (attributes.is_deferrable, attributes.is_initially_deferred) {
-        (None, None) => return Ok(()),
-        _ if may_defer => return Ok(()),
-        (Some(true), _) => "DEFERRABLE",
-        (Some(false), _) => "NOT DEFERRABLE",
-        (None, Some(true)) => "INITIALLY DEFERRED",
-        (None, Some(false)) => "INITIALLY IMMEDIATE",
-    };
-    let position = attributes.position.unwrap_or(constraint.position);
-    Err(SqlError::new(SqlState::SYNTAX_ERROR, format!("misplaced {clause} clause")).at(position))
 }
 
 /// A column definition that is taken apart.
@@ -240,100 +183,6 @@ pub(super) fn column_spec(table: &str, definition: &ColumnDefinition) -> Result<
     Ok(reader.spec)
 }
 
-fn unsupported_constraint(constraint: &Constraint) -> SqlError {
-    SqlError::unsupported(match constraint.kind {
-        ConstraintKind::ForeignKey(_) => "a FOREIGN KEY constraint",
-        ConstraintKind::Exclude(_) => "an EXCLUDE constraint",
-        ConstraintKind::Generated(_) => "a generated column",
-        _ => "this constraint",
-    })
-    .at(constraint.position)
-}
-
-impl IndexKey {
-    fn ascending(column: &str) -> IndexKey {
-        IndexKey { column: column.to_owned(), descending: false, nulls_first: false }
-    }
-}
-
-fn check_key_count(count: usize) -> Result<()> {
-    if count <= INDEX_COLUMNS_MAX {
-        return Ok(());
-    }
-    Err(SqlError::new(
-        SqlState::TOO_MANY_COLUMNS,
-        format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
-    ))
-}
-
-/// Returns the name of the column that a key is, if it is one.
-pub(super) fn column_of_key(key: &ast::IndexKey) -> Option<&Ident> {
-    match key {
-        ast::IndexKey::Column(name) => Some(name),
-        ast::IndexKey::Expr(ast::Expr::Column(column)) => match &column.fields[..] {
-            [name] if !column.has_star => Some(name),
-            _ => None,
-        },
-        ast::IndexKey::Expr(_) => None,
-    }
-}
-
-/// The columns of an index definition; expressions are not supported.
-pub(super) fn index_keys(elements: &[IndexElement]) -> Result<Vec<IndexKey>> {
-    check_key_count(elements.len())?;
-    elements
-        .iter()
-        .map(|element| {
-            let Some(column) = column_of_key(&element.key) else {
-                return Err(SqlError::unsupported("an index on an expression").at(element.position));
-            };
-            let descending = match &element.direction {
-                SortDirection::Default | SortDirection::Ascending => false,
-                SortDirection::Descending => true,
-                SortDirection::Using(operator) => {
-                    return Err(SqlError::unsupported("USING in an index").at(operator.position));
-                }
-            };
-            let nulls_first = element.is_nulls_first.unwrap_or(descending);
-            Ok(IndexKey { column: column.name.to_string(), descending, nulls_first })
-        })
-        .collect()
-}
-
-/// The columns of UNIQUE or PRIMARY KEY; none if it is of a column.
-fn key_columns(constraint: &Constraint, index: &IndexConstraint) -> Result<Vec<IndexKey>> {
-    refuse_attributes(&constraint.attributes)?;
-    let IndexConstraint { columns, using_index, include, is_nulls_not_distinct, options, tablespace } = index;
-    let refused = [
-        (using_index.is_some(), "a constraint USING INDEX"),
-        (!include.is_empty(), "INCLUDE in an index"),
-        (*is_nulls_not_distinct, "NULLS NOT DISTINCT"),
-        (!options.is_empty(), "an index option of a constraint"),
-    ];
-    if let Some((_, what)) = refused.iter().find(|(present, _)| *present) {
-        return Err(SqlError::unsupported(what).at(constraint.position));
-    }
-    check_tablespace(tablespace.as_ref())?;
-    check_key_count(columns.len())?;
-    Ok(columns.iter().map(|column| IndexKey::ascending(&column.name)).collect())
-}
-
-/// A table constraint, taken apart.
-pub(super) fn constraint_spec(constraint: &Constraint) -> Result<ConstraintSpec> {
-    let name = constraint.name.as_ref().map(|name| String::from(&*name.name));
-    match &constraint.kind {
-        ConstraintKind::PrimaryKey(index) | ConstraintKind::Unique(index) => {
-            let primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
-            Ok(ConstraintSpec::Key { name, primary, columns: key_columns(constraint, index)? })
-        }
-        ConstraintKind::Check(expression) => {
-            refuse_attributes(&constraint.attributes)?;
-            Ok(ConstraintSpec::Check { name, column: None, expression: Box::new(expression.clone()) })
-        }
-        _ => Err(unsupported_constraint(constraint)),
-    }
-}
-
 /// Returns the name of the new sequence that a column draws from.
 pub(super) fn sequence_name(
     ddl: &Ddl<'_>,
@@ -416,125 +265,4 @@ pub(super) fn bind_default(
         let null = expr.as_const().is_some_and(Datum::is_null);
         if null { Ok(None) } else { expression_text(default).map(Some) }
     })
-}
-
-/// Adds a constraint to a table that is being defined. The trees of its indexes are made later.
-pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ConstraintSpec) -> Result<()> {
-    match spec {
-        ConstraintSpec::Key { name, primary, columns } => {
-            if *primary && table.primary_key.is_some() {
-                return Err(SqlError::new(
-                    SqlState::INVALID_TABLE_DEFINITION,
-                    format!("multiple primary keys for table \"{}\" are not allowed", table.name),
-                ));
-            }
-            let index = define_index(ddl, table, name.as_deref(), columns, true, true, *primary)?;
-            if *primary {
-                for &column in &index.columns {
-                    table.columns[column].not_null = true;
-                }
-                table.primary_key = Some(index);
-            } else {
-                table.indexes.push(index);
-            }
-        }
-        ConstraintSpec::Check { name, column, expression } => {
-            let taken = |table: &Table, name: &str| has_constraint(table, name);
-            let name = match name {
-                Some(name) if taken(table, name) => return Err(duplicate_constraint(table, name)),
-                Some(name) => name.clone(),
-                None => choose_name(&table.name, column.as_deref().unwrap_or(""), "check", |name| {
-                    taken(table, name)
-                }),
-            };
-            let check = Check { name, expression: expression_text(expression)? };
-            let shape = Arc::new(table.clone());
-            ddl.session.with_types(|types, view| {
-                let mut binder = Binder::new(view, types, &[]);
-                bind_check(&mut binder, &shape, &check)
-            })?;
-            table.checks.push(check);
-        }
-    }
-    Ok(())
-}
-
-/// An index of a table, without a tree yet.
-pub(super) fn define_index(
-    ddl: &mut Ddl<'_>,
-    table: &Table,
-    name: Option<&str>,
-    keys: &[IndexKey],
-    unique: bool,
-    constraint: bool,
-    primary: bool,
-) -> Result<Index> {
-    let mut columns = Vec::with_capacity(keys.len());
-    for key in keys {
-        let Some(position) = table.column(&key.column) else {
-            return Err(if constraint {
-                SqlError::new(
-                    SqlState::UNDEFINED_COLUMN,
-                    format!("column \"{}\" named in key does not exist", key.column),
-                )
-            } else {
-                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{}\" does not exist", key.column))
-            });
-        };
-        if constraint && columns.contains(&position) {
-            let what = if primary { "primary key" } else { "unique" };
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_COLUMN,
-                format!("column \"{}\" appears twice in {what} constraint", key.column),
-            ));
-        }
-        columns.push(position);
-    }
-    let view = ddl.session.view();
-    let taken = |name: &str| {
-        view.catalog.has_relation(&table.schema, name) || name == table.name || has_constraint(table, name)
-    };
-    let name = match name {
-        Some(name) if taken(name) => {
-            return Err(SqlError::new(
-                SqlState::DUPLICATE_TABLE,
-                format!("relation \"{name}\" already exists"),
-            ));
-        }
-        Some(name) => name.to_owned(),
-        None => {
-            let names: Vec<&str> = keys.iter().map(|key| key.column.as_str()).collect();
-            match (primary, constraint) {
-                (true, _) => choose_name(&table.name, "", "pkey", taken),
-                (_, true) => choose_name(&table.name, &names.join("_"), "key", taken),
-                _ => choose_name(&table.name, &names.join("_"), "idx", taken),
-            }
-        }
-    };
-    let index = Index {
-        oid: ddl.session.shared.new_oid()?,
-        name,
-        columns,
-        descending: keys.iter().map(|key| key.descending).collect(),
-        nulls_first: keys.iter().map(|key| key.nulls_first).collect(),
-        unique,
-        constraint,
-        tree: table.tree,
-        partition_trees: BTreeMap::new(),
-        page_size: None,
-    };
-    check_unique(table, &index, primary)?;
-    Ok(index)
-}
-
-/// True if a table has a constraint or index of this name.
-pub(super) fn has_constraint(table: &Table, name: &str) -> bool {
-    table.checks.iter().any(|check| check.name == name) || table.all_indexes().any(|index| index.name == name)
-}
-
-fn duplicate_constraint(table: &Table, name: &str) -> SqlError {
-    SqlError::new(
-        SqlState::DUPLICATE_OBJECT,
-        format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
-    )
 }

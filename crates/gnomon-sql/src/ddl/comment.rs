@@ -2,7 +2,7 @@
 
 use gnomon_parser::ast::{Comment, ObjectKind, QualifiedName};
 
-use super::{Ddl, column::has_constraint, column_of, kind_name};
+use super::{Ddl, column_of, kind_name};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Oid, Table},
@@ -74,7 +74,7 @@ fn column_key(ddl: &Ddl<'_>, name: &QualifiedName) -> Result<(Oid, u32)> {
 /// The key of a constraint's comment: that of its index; a CHECK has none.
 fn constraint_key(table: &Table, constraint: &str) -> Result<Option<(Oid, u32)>> {
     let index = table.all_indexes().find(|index| index.name == constraint).map(|index| (index.oid, 0));
-    if index.is_some() || has_constraint(table, constraint) {
+    if index.is_some() || table.has_constraint_or_index(constraint) {
         return Ok(index);
     }
     Err(SqlError::new(

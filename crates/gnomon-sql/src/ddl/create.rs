@@ -9,7 +9,8 @@ use gnomon_parser::ast::{
 
 use super::{
     Ddl, clauses,
-    column::{add_column, add_constraint, column_spec, constraint_spec},
+    column::{add_column, column_spec},
+    constraint::{add_constraint, constraint_spec},
     partition::{add_partitions, create_partition, partitioning},
     refuse_taken,
     storage::TableParameters,

@@ -1,23 +1,148 @@
-//! CREATE INDEX, and the building of indexes.
+//! Indexes: CREATE INDEX, their definitions, also of keys, and their building.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeLock;
-use gnomon_parser::ast::CreateIndex;
+use gnomon_parser::ast::{self, CreateIndex, Ident, IndexElement, SortDirection};
 
 use super::{
-    Ddl, clauses,
-    column::{column_of_key, define_index, index_keys},
-    could_not_build,
-    partition::{refuse_only, refuse_partition},
+    Ddl, INDEX_COLUMNS_MAX, choose_name, clauses, could_not_build,
+    partition::{check_unique, refuse_only, refuse_partition},
     storage::page_size_of_index,
 };
 use crate::{
-    Notice, Result, SqlState,
+    Notice, Result, SqlError, SqlState,
     catalog::model::{Index, Table},
     dml::{TableReader, TableWriter},
     sink::{Tag, tag},
 };
+
+/// A column of an index definition.
+pub(super) struct IndexKey {
+    pub(super) column: String,
+    pub(super) descending: bool,
+    pub(super) nulls_first: bool,
+}
+
+impl IndexKey {
+    pub(super) fn ascending(column: &str) -> IndexKey {
+        IndexKey { column: column.to_owned(), descending: false, nulls_first: false }
+    }
+}
+
+pub(super) fn check_key_count(count: usize) -> Result<()> {
+    if count <= INDEX_COLUMNS_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        SqlState::TOO_MANY_COLUMNS,
+        format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
+    ))
+}
+
+/// Returns the name of the column that a key is, if it is one.
+pub(super) fn column_of_key(key: &ast::IndexKey) -> Option<&Ident> {
+    match key {
+        ast::IndexKey::Column(name) => Some(name),
+        ast::IndexKey::Expr(ast::Expr::Column(column)) => match &column.fields[..] {
+            [name] if !column.has_star => Some(name),
+            _ => None,
+        },
+        ast::IndexKey::Expr(_) => None,
+    }
+}
+
+/// The columns of an index definition; expressions are not supported.
+pub(super) fn index_keys(elements: &[IndexElement]) -> Result<Vec<IndexKey>> {
+    check_key_count(elements.len())?;
+    elements
+        .iter()
+        .map(|element| {
+            let Some(column) = column_of_key(&element.key) else {
+                return Err(SqlError::unsupported("an index on an expression").at(element.position));
+            };
+            let descending = match &element.direction {
+                SortDirection::Default | SortDirection::Ascending => false,
+                SortDirection::Descending => true,
+                SortDirection::Using(operator) => {
+                    return Err(SqlError::unsupported("USING in an index").at(operator.position));
+                }
+            };
+            let nulls_first = element.is_nulls_first.unwrap_or(descending);
+            Ok(IndexKey { column: column.name.to_string(), descending, nulls_first })
+        })
+        .collect()
+}
+
+/// An index of a table, without a tree yet.
+pub(super) fn define_index(
+    ddl: &mut Ddl<'_>,
+    table: &Table,
+    name: Option<&str>,
+    keys: &[IndexKey],
+    unique: bool,
+    constraint: bool,
+    primary: bool,
+) -> Result<Index> {
+    let mut columns = Vec::with_capacity(keys.len());
+    for key in keys {
+        let Some(position) = table.column(&key.column) else {
+            return Err(if constraint {
+                SqlError::new(
+                    SqlState::UNDEFINED_COLUMN,
+                    format!("column \"{}\" named in key does not exist", key.column),
+                )
+            } else {
+                SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{}\" does not exist", key.column))
+            });
+        };
+        if constraint && columns.contains(&position) {
+            let what = if primary { "primary key" } else { "unique" };
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_COLUMN,
+                format!("column \"{}\" appears twice in {what} constraint", key.column),
+            ));
+        }
+        columns.push(position);
+    }
+    let view = ddl.session.view();
+    let taken = |name: &str| {
+        view.catalog.has_relation(&table.schema, name)
+            || name == table.name
+            || table.has_constraint_or_index(name)
+    };
+    let name = match name {
+        Some(name) if taken(name) => {
+            return Err(SqlError::new(
+                SqlState::DUPLICATE_TABLE,
+                format!("relation \"{name}\" already exists"),
+            ));
+        }
+        Some(name) => name.to_owned(),
+        None => {
+            let names: Vec<&str> = keys.iter().map(|key| key.column.as_str()).collect();
+            match (primary, constraint) {
+                (true, _) => choose_name(&table.name, "", "pkey", taken),
+                (_, true) => choose_name(&table.name, &names.join("_"), "key", taken),
+                _ => choose_name(&table.name, &names.join("_"), "idx", taken),
+            }
+        }
+    };
+    let index = Index {
+        oid: ddl.session.shared.new_oid()?,
+        name,
+        columns,
+        descending: keys.iter().map(|key| key.descending).collect(),
+        nulls_first: keys.iter().map(|key| key.nulls_first).collect(),
+        unique,
+        constraint,
+        tree: table.tree,
+        partition_trees: BTreeMap::new(),
+        page_size: None,
+    };
+    check_unique(table, &index, primary)?;
+    Ok(index)
+}
 
 pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Tag> {
     clauses::create_index(create, ddl.notices)?;

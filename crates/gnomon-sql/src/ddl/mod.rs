@@ -13,6 +13,7 @@ mod alter_column;
 mod clauses;
 mod column;
 mod comment;
+mod constraint;
 mod create;
 mod drop;
 mod index;

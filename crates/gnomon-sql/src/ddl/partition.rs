@@ -7,7 +7,7 @@ use gnomon_parser::ast::{
     CreateTable, IndexElement, PartitionBound, PartitionBy, RelationName, SortDirection,
 };
 
-use super::{Ddl, clauses::check_collation, column::column_of_key, refuse_taken, storage::TableParameters};
+use super::{Ddl, clauses::check_collation, index::column_of_key, refuse_taken, storage::TableParameters};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
