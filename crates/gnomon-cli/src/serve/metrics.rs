@@ -15,7 +15,7 @@ use gnomon_engine::{
     sync::{Arc, OnceLock, atomic::AtomicU64, thread},
 };
 use gnomon_program::Failure;
-use gnomon_server::{Kind, ServerHandle};
+use gnomon_server::{Kind, Metrics, ServerHandle};
 use gnomon_sql::catalog::system::Cluster;
 use http_body_util::Full;
 use hyper::{
@@ -175,7 +175,8 @@ fn answer(
     let Some(sources) = sources.get() else {
         return refusal(StatusCode::SERVICE_UNAVAILABLE, "the server does not serve yet\n");
     };
-    let mut response = Response::new(Full::from(sources.text()));
+    let text = text(&sources.server.metrics(), &sources.engine, sources.cluster.as_deref());
+    let mut response = Response::new(Full::from(text));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
@@ -184,28 +185,27 @@ fn answer(
 type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
 
-impl Sources {
-    fn text(&self) -> String {
-        let mut registry = Registry::default();
-        let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("gnomon_build", "The program", build);
-        let of_server = registry.sub_registry_with_prefix("gnomon_server");
-        for (name, help, kind, value) in self.server.metrics().all() {
-            let help = help.trim_end_matches('.');
-            match kind {
-                Kind::Gauge => of_server.register(name, help, ConstGauge::new(value)),
-                Kind::Counter => of_server.register(name, help, ConstCounter::new(value)),
-            }
+/// Returns all metrics, as OpenMetrics text. `docs/operations.md` lists them.
+fn text(server: &Metrics, engine: &Database, cluster: Option<&dyn Cluster>) -> String {
+    let mut registry = Registry::default();
+    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("gnomon_build", "The program", build);
+    let of_server = registry.sub_registry_with_prefix("gnomon_server");
+    for (name, help, kind, value) in server.all() {
+        let help = help.trim_end_matches('.');
+        match kind {
+            Kind::Gauge => of_server.register(name, help, ConstGauge::new(value)),
+            Kind::Counter => of_server.register(name, help, ConstCounter::new(value)),
         }
-        of_scrubbing(registry.sub_registry_with_prefix("gnomon_scrub"), &self.engine);
-        of_disks(registry.sub_registry_with_prefix("gnomon"), &self.engine);
-        if let Some(cluster) = &self.cluster {
-            of_cluster(registry.sub_registry_with_prefix("gnomon_cluster"), &**cluster);
-        }
-        let mut text = String::new();
-        encode(&mut text, &registry).expect("a string takes all");
-        text
     }
+    of_scrubbing(registry.sub_registry_with_prefix("gnomon_scrub"), engine);
+    of_disks(registry.sub_registry_with_prefix("gnomon"), engine);
+    if let Some(cluster) = cluster {
+        of_cluster(registry.sub_registry_with_prefix("gnomon_cluster"), cluster);
+    }
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a string takes all");
+    text
 }
 
 /// How far the reading for damaged pages is, and what it has found.
@@ -288,4 +288,64 @@ fn of_cluster(registry: &mut Registry, cluster: &dyn Cluster) {
     let help =
         "Transactions of this member's clients that asked to commit in the order of the cluster or could not";
     registry.register("transactions", help, transactions);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use gnomon_sql::catalog::system::{ClusterMember, ClusterTransactions};
+
+    use super::*;
+
+    /// A cluster that has something of all that is shown.
+    struct Shown;
+
+    impl Cluster for Shown {
+        fn members(&self) -> Vec<ClusterMember> {
+            vec![ClusterMember {
+                name: "one".into(),
+                member: Some(1),
+                address: String::new(),
+                state: "present",
+                is_self: true,
+                applied: Some(1),
+                received: Some(1),
+                durable: Some(1),
+                lag: Some(0),
+            }]
+        }
+
+        fn transactions(&self) -> Vec<ClusterTransactions> {
+            vec![ClusterTransactions { level: "GSI".into(), outcome: "committed", count: 1 }]
+        }
+
+        fn skipped(&self) -> u64 {
+            0
+        }
+
+        fn retries(&self) -> (u64, u64) {
+            (0, 0)
+        }
+    }
+
+    /// Returns the name of a metric with the names of its labels, of a line such as `name{a="b"} 1`.
+    fn name_of(line: &str) -> String {
+        let name = line.rsplit_once(' ').unwrap().0;
+        let Some((name, labels)) = name.split_once('{') else { return name.into() };
+        let labels = labels.trim_end_matches('}').split(',').map(|label| label.split('=').next().unwrap());
+        format!("{name}{{{}}}", labels.collect::<Vec<_>>().join(","))
+    }
+
+    #[test]
+    fn the_documented_metrics_are_those_that_are_shown() {
+        let engine = Database::in_memory(gnomon_engine::Options::default()).unwrap();
+        let text = text(&Metrics::default(), &engine, Some(&Shown));
+        let shown: BTreeSet<String> =
+            text.lines().filter(|line| !line.starts_with('#')).map(name_of).collect();
+        let section = include_str!("../../../../docs/operations.md").split("\n## Metrics\n").nth(1).unwrap();
+        let rows = section.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("| `"));
+        let documented: BTreeSet<String> = rows.map(|row| row.split('`').next().unwrap().into()).collect();
+        assert_eq!(shown, documented);
+    }
 }
