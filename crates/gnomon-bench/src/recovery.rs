@@ -18,8 +18,13 @@ pub const VALUE_LOG: Recovery = Recovery::CommitLog(Records::Values);
 pub const COMMAND_LOG: Recovery = Recovery::CommitLog(Records::Calls);
 /// Calls of procedures are logged as calls, or as what they write.
 pub const ADAPTIVE_LOG: Recovery = Recovery::CommitLog(Records::Cheaper);
-/// Those that differ where no procedures are called.
-pub const METHODS: [Recovery; 5] = [Recovery::Shadow, VALUE_LOG, SINGLE_LEVEL, TWO_LEVEL, TWO_LEVEL_DEFERRED];
+
+/// Returns the methods that differ where no procedures are called.
+pub fn without_calls() -> impl Iterator<Item = Recovery> {
+    let logs_calls =
+        |recovery: Recovery| matches!(recovery.records(), Some(Records::Calls | Records::Cheaper));
+    Recovery::ALL.into_iter().filter(move |recovery| !logs_calls(*recovery))
+}
 
 /// A recovery method, or none, to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,8 @@
 
 use std::{process::Stdio, thread, time::Duration};
 
-use gnomon_engine::{Records, Recovery, Strategy, env::Rng};
+use gnomon_bench::recovery::without_calls;
+use gnomon_engine::{Recovery, env::Rng};
 use tempfile::TempDir;
 
 use crate::harness::{Served, from_environment, gnomon, run, text};
@@ -64,27 +65,30 @@ fn client(server: &Served, number: i64, first: i64, seed: u64) -> Known {
     }
 }
 
+/// Kills servers of databases that recover by each of these methods, whose clients call no procedures.
+fn survive_each(is_meant: impl Fn(Recovery) -> bool, kills: u64) {
+    let methods: Vec<Recovery> = without_calls().filter(|recovery| is_meant(*recovery)).collect();
+    for recovery in &methods {
+        let database = survive(*recovery, kills.div_ceil(methods.len() as u64));
+        let verified = run(&["verify", text(&database.path().join("db"))]);
+        assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    }
+}
+
 #[test]
 fn killed_servers_keep_what_they_acknowledged() {
-    let database = survive(Recovery::Shadow, from_environment("GNOMON_KILLS", 5));
-    let verified = run(&["verify", text(&database.path().join("db"))]);
-    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    survive_each(|recovery| recovery.log_kind().is_none(), from_environment("GNOMON_KILLS", 5));
 }
 
 #[test]
 fn killed_servers_with_a_log_of_commits_keep_what_they_acknowledged() {
-    let database =
-        survive(Recovery::CommitLog(Records::Values), from_environment("GNOMON_KILLS", 5).div_ceil(2));
-    let verified = run(&["verify", text(&database.path().join("db"))]);
-    assert_eq!(verified.code, Some(0), "{}{}", verified.stdout, verified.stderr);
+    survive_each(|recovery| recovery.records().is_some(), from_environment("GNOMON_KILLS", 5).div_ceil(2));
 }
 
 #[test]
-fn killed_servers_with_a_log_of_pages_keep_what_they_acknowledged() {
-    let kills = from_environment("GNOMON_KILLS", 5).div_ceil(Strategy::ALL.len() as u64);
-    for strategy in Strategy::ALL {
-        survive(Recovery::PageLog(strategy), kills);
-    }
+fn killed_servers_with_another_log_keep_what_they_acknowledged() {
+    let is_meant = |recovery: Recovery| recovery.log_kind().is_some() && recovery.records().is_none();
+    survive_each(is_meant, from_environment("GNOMON_KILLS", 5));
 }
 
 /// Kills servers of a database in the returned directory.
@@ -111,7 +115,7 @@ fn survive(recovery: Recovery, kills: u64) -> TempDir {
         ),
     ]);
     assert_eq!(made.code, Some(0), "{}", made.stderr);
-    assert_eq!(database.join("logged-pages").exists(), matches!(recovery, Recovery::PageLog(_)));
+    assert_eq!(database.join("logged-pages").exists(), !recovery.has_page_table());
     assert_eq!(database.join("commits").exists(), recovery.records().is_some());
     let mut next = vec![1; CLIENTS as usize];
     let mut slowest = Duration::ZERO;
@@ -185,10 +189,8 @@ fn check(server: &Served, known: &[Known], kill: u64) {
 /// Kills `gnomon bench tpcc` beside its calls, in partitions or under locks, and has `--check` recover what it left.
 #[test]
 fn killed_tpcc_is_consistent_by_every_recovery_method() {
-    let methods =
-        ["shadow", "value-log", "command-log", "adaptive", "single-level", "two-level", "two-level-deferred"];
     let mut rng = Rng::from_seed(from_environment("GNOMON_SEED", 1));
-    for (number, method) in methods.into_iter().enumerate() {
+    for (number, method) in Recovery::ALL.map(Recovery::name).into_iter().enumerate() {
         let directory = TempDir::new().unwrap();
         let left = directory.path().join("tpcc");
         let execution = if number % 2 == 0 { "serial" } else { "locked" };
