@@ -5,7 +5,8 @@
 //! how rows are reached and joined. The executor pulls them through the plan. Imports run one way: from the binder to
 //! the planner and the executor, and from the planner to the executor.
 //!
-//! This module is their door for sessions.
+//! This module is only their door for sessions: a change belongs into `crate::binder`, `crate::planner` or
+//! `crate::executor`. Their tests are in the folder of this module (`query/tests.rs`), since most need all three.
 
 #[cfg(test)]
 mod testing;

@@ -5,6 +5,9 @@
 //! It knows nothing of transactions, locks, versions and recovery: the levels above and below decide what a caller
 //! may change, which transactions see it when, and whether it survives.
 //!
+//! Every tree is a B+tree: there is no trait of access methods. Cursors, gap locks and the replay of logs rely on the
+//! order of keys. An unordered index of SQL would be a tree whose keys are hashes.
+//!
 //! # Shape
 //!
 //! The root's page number never changes: a root that is full moves its contents into a child and grows by a

@@ -14,10 +14,32 @@
 //!
 //! # Adding a method
 //!
-//! A folder with a type that implements [`Method`], a variant of [`Recovery`] with its name, and a line in
-//! [`open`](open::open), which finds the store on the disks or makes it; for a store of its own, a variant of
-//! [`Store`](crate::store::Store). What only some methods can do (backups, copies
-//! on several disks) has a default here that refuses it.
+//! | name on the command line | variant of [`Recovery`] | folder | variant of [`Store`](crate::store::Store) |
+//! |---|---|---|---|
+//! | `shadow` | `Shadow` | `shadow` | `Shadow` |
+//! | `value-log`, `command-log`, `adaptive` | `CommitLog` | `logical_wal` | `Shadow`, with a log beside it |
+//! | `single-level`, `two-level`, `two-level-deferred` | `PageLog` | `page_wal` | `Logged` |
+//!
+//! First decide which of two a new method is:
+//!
+//! - Shadow paging with a log beside it. Then its folder has a type that implements `Journal` (`shadow/journal.rs`), as
+//!   `logical_wal` does; its [`Method`] is `ShadowPaging` with that journal.
+//! - Anything else. Then its folder has a type that implements [`Method`]. What only some methods can do (backups, copies
+//!   on several disks) has a default there that refuses it. A store of its own is a variant of
+//!   [`Store`](crate::store::Store); `store/any.rs` has what level 1 asks of every store.
+//!
+//! The other places are the same for both:
+//!
+//! - `kind.rs`: a variant of [`Recovery`], its name, its place in [`Recovery::ALL`], and the answers to all questions
+//!   there; a code for the directory of trees, unless the files of the store tell the method.
+//! - `open.rs`: [`open`](open::open) finds the store on the disks or makes it; [`verify_unopened`] verifies its pages
+//!   before that, or leaves it.
+//! - The options that only this method has: `Setup` (`open.rs`), `database/options.rs`, and `crates/gnomon/src/options.rs`,
+//!   where `unused` refuses them for other methods.
+//! - gnomon-bench: `without_calls` in `recovery.rs`, if it differs only where procedures are called, and the layout of complex objects in `objects/place.rs`. The name in a
+//!   paper: `gnomon-lab/src/experiment/multilevel/bench.rs`.
+//! - Tests: the loop in `test.sh`, and the methods of `src/tests/crash_sweep.rs`.
+//! - `docs/recovery.md`, and `docs/formats.md` for its files.
 //!
 //! # Order of a commit
 //!

@@ -5,6 +5,10 @@
 //! A row is stored under its primary key or, in a table without one, under a row number that is never given out
 //! twice. Unique indexes and primary keys are checked by inserting into the engine's trees, which waits for others
 //! that write the same key.
+//!
+//! INSERT, also with ON CONFLICT (`insert.rs`), UPDATE and DELETE (`update.rs`), COPY FROM (`crate::copy`) and the DDL that
+//! fills or rewrites tables and indexes (`crate::ddl`) write rows by a [`TableWriter`]. Blind updates (`blind.rs`) do not:
+//! they change the stored row by an operation of the engine. An update whose constraints that cannot check is not blind.
 
 use std::sync::Arc;
 

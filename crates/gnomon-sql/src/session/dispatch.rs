@@ -2,9 +2,7 @@
 
 use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transaction};
 
-use super::{
-    Session, backup, command::Command, cursor, explain, maintenance, setting, unsupported::hint_instead,
-};
+use super::{Session, advice::hint_instead, backup, command::Command, cursor, explain, maintenance, setting};
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::two_phase,

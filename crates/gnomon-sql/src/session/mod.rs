@@ -9,6 +9,7 @@
 //! - [`Rows`]: a sink that collects rows;
 //! - [`procedures`]: what the engine must be opened with to log and replay calls of SQL's procedures.
 
+mod advice;
 mod again;
 mod backup;
 mod collect;
@@ -26,7 +27,6 @@ mod portal;
 mod prepared;
 mod setting;
 mod transaction;
-mod unsupported;
 
 pub use crate::{
     catalog::system::ConnectedBy,
