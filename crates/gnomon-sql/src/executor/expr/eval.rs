@@ -18,6 +18,10 @@ impl Expr {
         match &self.kind {
             ExprKind::Const(value) => Ok(value.clone()),
             ExprKind::Column { index, .. } => row.get(*index).cloned().ok_or_else(|| self.misplaced()),
+            ExprKind::Param(position) => ctx.params.get(*position).cloned().ok_or_else(|| {
+                let missing = format!("there is no parameter ${}", position + 1);
+                SqlError::new(SqlState::UNDEFINED_PARAMETER, missing)
+            }),
             ExprKind::Slot(slot) => Ok(ctx.slot(*slot).clone()),
             _ => on_deep_stack(|| self.compute(row, ctx)),
         }
@@ -26,16 +30,9 @@ impl Expr {
     fn compute(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
         Ok(match &self.kind {
             // These need no deep stack, and so do not come here.
-            ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Slot(_) => self.eval(row, ctx)?,
-            ExprKind::Param(position) => match ctx.params.get(*position) {
-                Some(value) => value.clone(),
-                None => {
-                    return Err(SqlError::new(
-                        SqlState::UNDEFINED_PARAMETER,
-                        format!("there is no parameter ${}", position + 1),
-                    ));
-                }
-            },
+            ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Param(_) | ExprKind::Slot(_) => {
+                self.eval(row, ctx)?
+            }
             ExprKind::Call { function, args } => match &args[..] {
                 [arg] => {
                     let args = [arg.eval(row, ctx)?];
