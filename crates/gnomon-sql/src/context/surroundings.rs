@@ -3,6 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    mem::{swap, take},
     sync::Arc,
     time::Duration,
 };
@@ -17,7 +18,8 @@ use crate::{
         system::{self, ConnectedBy},
     },
     database::{Shared, advisory, sequences::Drawn},
-    query::ExecContext,
+    memory::Held,
+    query::{ExecContext, RowsDone},
     settings::{Progress, Scope, Settings},
     types::{Context, Datum, Environment, Row, Type},
 };
@@ -53,9 +55,70 @@ pub(super) struct Surroundings {
     pub(super) interrupted: Cell<u64>,
 }
 
+/// The surroundings of a statement, which its session takes back when this is dropped, in a panic too.
+pub(crate) struct StatementScope<'s> {
+    session: &'s mut SessionContext,
+    surroundings: Surroundings,
+}
+
+/// The part of a session that one execution works with.
+pub(crate) struct ExecutionParts<'a> {
+    pub(crate) shared: &'a Shared,
+    txn: &'a mut Transaction,
+    memory: Held,
+    semantic_locks: bool,
+    rows_done: RowsDone,
+}
+
+impl StatementScope<'_> {
+    /// The settings, and all that functions ask for beyond their arguments.
+    pub(crate) fn types(&self) -> Context<'_> {
+        self.session.context(&self.surroundings)
+    }
+
+    /// The parts of an [`ExecContext`], in the engine's transaction, which has been begun.
+    pub(crate) fn execution(&mut self) -> Result<(ExecutionParts<'_>, Context<'_>)> {
+        let StatementScope { session, surroundings } = self;
+        let memory = session.memory.hold(0)?;
+        let semantic_locks = session.settings.semantic_locks();
+        let rows_done = session.registered.progress().rows();
+        let types = session.context(surroundings);
+        let (shared, txn) = (&*surroundings.shared, session.engine()?);
+        Ok((ExecutionParts { shared, txn, memory, semantic_locks, rows_done }, types))
+    }
+}
+
+impl Drop for StatementScope<'_> {
+    fn drop(&mut self) {
+        self.session.take_back(&mut self.surroundings);
+    }
+}
+
+impl<'a> ExecutionParts<'a> {
+    /// The context of an execution with these parameters.
+    pub(crate) fn context(self, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
+        let mut context = ExecContext::new(self.txn, params, types);
+        context.memory = Some(self.memory);
+        context.semantic_locks = self.semantic_locks;
+        context.rows_done = self.rows_done;
+        context
+    }
+}
+
 impl SessionContext {
-    fn surroundings(&mut self, txn: Option<&Transaction>) -> Surroundings {
-        let transaction_id = txn.map_or(0, |txn| txn.id().0);
+    /// Opens the scope in which a statement is bound and planned, or values are read.
+    pub(crate) fn binding_scope(&mut self) -> StatementScope<'_> {
+        self.ensure_transaction();
+        StatementScope { surroundings: self.surroundings(0), session: self }
+    }
+
+    /// Opens the scope in which a statement is executed.
+    pub(crate) fn execution_scope(&mut self) -> StatementScope<'_> {
+        let transaction_id = self.transaction_id().map_or(0, |id| id.0);
+        StatementScope { surroundings: self.surroundings(transaction_id), session: self }
+    }
+
+    fn surroundings(&mut self, transaction_id: u64) -> Surroundings {
         Surroundings {
             shared: self.shared.clone(),
             view: self.view(),
@@ -64,11 +127,11 @@ impl SessionContext {
             connection: self.options.connection,
             client: self.client.clone(),
             settings: RefCell::new(self.settings.clone()),
-            drawn: RefCell::new(std::mem::take(&mut self.drawn)),
+            drawn: RefCell::new(take(&mut self.drawn)),
             advisory_owner: self.advisory_owner,
             advisory: RefCell::new(advisory::Held {
-                of_session: std::mem::take(&mut self.advisory),
-                of_transaction: std::mem::take(&mut self.current.advisory),
+                of_session: take(&mut self.advisory),
+                of_transaction: take(&mut self.current.advisory),
             }),
             rng: RefCell::new(self.rng.clone()),
             read_only: self.current.read_only,
@@ -82,18 +145,19 @@ impl SessionContext {
     }
 
     /// Takes over what a statement changed in its surroundings.
-    fn leave(&mut self, surroundings: Surroundings) {
-        self.settings = surroundings.settings.into_inner();
-        self.drawn = surroundings.drawn.into_inner();
-        let advisory = surroundings.advisory.into_inner();
-        (self.advisory, self.current.advisory) = (advisory.of_session, advisory.of_transaction);
-        self.rng = surroundings.rng.into_inner();
+    fn take_back(&mut self, surroundings: &mut Surroundings) {
+        swap(&mut self.settings, surroundings.settings.get_mut());
+        swap(&mut self.drawn, surroundings.drawn.get_mut());
+        let advisory = surroundings.advisory.get_mut();
+        swap(&mut self.advisory, &mut advisory.of_session);
+        swap(&mut self.current.advisory, &mut advisory.of_transaction);
+        swap(&mut self.rng, surroundings.rng.get_mut());
         if let (true, Some(engine)) = (surroundings.asked.get(), &mut self.current.engine) {
             engine.log_by_value();
         }
         self.interrupted += surroundings.interrupted.get();
         // A statement that is planned again says the same.
-        for notice in surroundings.notices.into_inner() {
+        for notice in take(surroundings.notices.get_mut()) {
             if !self.notices.iter().any(|said| said.report().message == notice.report().message) {
                 self.notices.push(notice);
             }
@@ -103,34 +167,19 @@ impl SessionContext {
 
     /// Runs `f` with the settings and the catalog, to bind and plan.
     pub(crate) fn with_types<R>(&mut self, f: impl FnOnce(&Context<'_>, &View) -> Result<R>) -> Result<R> {
-        self.ensure_transaction();
-        let surroundings = self.surroundings(None);
-        let context = self.context(&surroundings);
-        let result = f(&context, &surroundings.view);
-        self.leave(surroundings);
-        result
+        let scope = self.binding_scope();
+        f(&scope.types(), &scope.surroundings.view)
     }
 
     /// Runs `f` in the engine's transaction, which has been begun.
     pub(crate) fn with_context<R>(
         &mut self,
         params: &[Datum],
-        f: impl FnOnce(&Shared, &mut ExecContext<'_>, &View) -> Result<R>,
+        f: impl FnOnce(&Shared, &mut ExecContext<'_>) -> Result<R>,
     ) -> Result<R> {
-        let memory = self.memory.hold(0)?;
-        let Some(mut txn) = self.current.engine.take() else {
-            return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement runs outside of a transaction"));
-        };
-        let surroundings = self.surroundings(Some(&txn));
-        let context = self.context(&surroundings);
-        let mut exec = ExecContext::new(&mut txn, params, &context);
-        exec.memory = Some(memory);
-        exec.semantic_locks = self.settings.semantic_locks();
-        exec.rows_done = self.registered.progress().rows();
-        let result = f(&surroundings.shared, &mut exec, &surroundings.view);
-        self.current.engine = Some(txn);
-        self.leave(surroundings);
-        result
+        let mut scope = self.execution_scope();
+        let (parts, types) = scope.execution()?;
+        f(parts.shared, &mut parts.context(params, &types))
     }
 
     fn context<'a>(&self, surroundings: &'a Surroundings) -> Context<'a> {

@@ -99,7 +99,7 @@ fn copy_from(
     };
     let interrupt = session.interrupt.clone();
     let _shown = session.show_progress("COPY FROM", &target.table);
-    let count = session.with_context(&[], |shared, ctx, _| {
+    let count = session.with_context(&[], |shared, ctx| {
         let table = target.table.clone();
         let names: Vec<String> = target.positions.iter().map(|i| table.columns[*i].name.clone()).collect();
         let writer = TableWriter::new(shared, ctx.txn, table.clone(), target.checks.clone())?;
@@ -174,7 +174,7 @@ fn copy_query(
         }
         let names: Vec<String> = planned.columns.iter().map(|column| column.name.clone()).collect();
         let types: Vec<Type> = planned.columns.iter().map(|column| column.ty.ty).collect();
-        return session.with_context(&[], |_, ctx, _| {
+        return session.with_context(&[], |_, ctx| {
             let mut output = Out::new(options, &names, types, sink)?;
             let mut rows = planned.open();
             while let Some(row) = rows.next(ctx)? {
@@ -206,7 +206,7 @@ fn copy_table(
         }
         let names: Vec<String> = positions.iter().map(|i| table.columns[*i].name.clone()).collect();
         let types: Vec<Type> = positions.iter().map(|i| table.columns[*i].ty.ty).collect();
-        return session.with_context(&[], |_, ctx, _| {
+        return session.with_context(&[], |_, ctx| {
             let mut output = Out::new(options, &names, types, sink)?;
             let mut rows = TableReader::new(table.clone());
             while let Some((_, mut row)) = rows.next(ctx.txn)? {

@@ -168,7 +168,7 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
     if !create.with_data {
         return tag("CREATE TABLE AS");
     }
-    let count = ddl.session.with_context(&[], |shared, ctx, _| {
+    let count = ddl.session.with_context(&[], |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
         let mut rows = planned.open();
         let mut count = 0u64;

@@ -182,7 +182,7 @@ pub(super) fn build_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, mut index: Inde
     ddl.new_index_trees(table, &mut index)?;
     let (source, built) = (table.clone(), index.clone());
     let _shown = ddl.session.show_progress("CREATE INDEX", table);
-    ddl.session.with_context(&[], move |shared, ctx, _| {
+    ddl.session.with_context(&[], move |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, source.clone(), Arc::from([]))?;
         let mut rows = TableReader::new(source.clone());
         while let Some((key, row)) = rows.next(ctx.txn)? {

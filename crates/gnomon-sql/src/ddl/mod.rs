@@ -222,7 +222,7 @@ impl<'a> Ddl<'a> {
         self.new_trees(&mut new)?;
         let new = Arc::new(new);
         let (old, target) = (old.clone(), new.clone());
-        self.session.with_context(&[], move |shared, ctx, _| {
+        self.session.with_context(&[], move |shared, ctx| {
             let writer = TableWriter::new(shared, ctx.txn, target.clone(), Arc::from([]))?;
             let mut rows = TableReader::new(old.clone());
             let mut convert = convert;
@@ -252,7 +252,7 @@ impl<'a> Ddl<'a> {
         check: impl Fn(&mut ExecContext<'_>, &Row) -> Result<()>,
     ) -> Result<()> {
         let table = table.clone();
-        self.session.with_context(&[], move |_, ctx, _| {
+        self.session.with_context(&[], move |_, ctx| {
             let mut rows = TableReader::new(table);
             while let Some((_, row)) = rows.next(ctx.txn)? {
                 check(ctx, &row)?;

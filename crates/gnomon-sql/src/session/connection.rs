@@ -215,9 +215,39 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use gnomon_engine::{Database, Options};
 
-    use crate::session::{Rows, SessionOptions, SqlDatabase};
+    use crate::{
+        Result,
+        session::{Rows, SessionOptions, SqlDatabase},
+    };
+
+    #[test]
+    fn a_panic_gives_a_session_back_what_its_statement_had() {
+        let engine = Database::in_memory(Options::default()).expect("a database");
+        let db = SqlDatabase::open(engine).expect("an empty catalog");
+        let mut session = db.session(SessionOptions::default()).expect("a session");
+        let setup = "CREATE TABLE t (a int PRIMARY KEY); CREATE SEQUENCE s";
+        session.execute(setup, &mut Rows::default()).expect(setup);
+        let before = "BEGIN; INSERT INTO t VALUES (1); SELECT nextval('s'), pg_try_advisory_lock(7)";
+        session.execute(before, &mut Rows::default()).expect(before);
+        let context = &mut session.context;
+        let panics = [
+            catch_unwind(AssertUnwindSafe(|| {
+                context.with_types(|_, _| -> Result<()> { panic!("on purpose") })
+            })),
+            catch_unwind(AssertUnwindSafe(|| {
+                context.with_context(&[], |_, _| -> Result<()> { panic!("on purpose") })
+            })),
+        ];
+        assert!(panics.iter().all(std::result::Result::is_err));
+        let mut rows = Rows::default();
+        let after = "COMMIT; SELECT a, currval('s'), pg_advisory_unlock(7) FROM t";
+        session.execute(after, &mut rows).expect(after);
+        assert_eq!(rows.texts, [["1", "1", "t"].map(|text| Some(text.to_owned()))]);
+    }
 
     #[test]
     fn a_session_forgets_procedures_that_are_gone() {

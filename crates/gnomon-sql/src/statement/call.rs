@@ -26,7 +26,7 @@ const CALLS_MAX: usize = 32;
 impl Executor<'_> {
     /// Runs a CALL whose statement has begun. Returns the output parameters.
     pub(super) fn run_call(&mut self, call: &CallPlan, params: &[Datum]) -> Result<Row> {
-        let values = self.session.with_context(params, |_, ctx, _| {
+        let values = self.session.with_context(params, |_, ctx| {
             let evaluated = call.arguments.iter();
             evaluated
                 .map(|argument| argument.as_ref().map_or(Ok(Datum::Null), |argument| argument.eval(&[], ctx)))

@@ -8,10 +8,10 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::model::Table,
     context::{SessionContext, View},
-    database::{Shared, progress::Shown},
-    dml::{DeletePlan, InsertPlan, Output, UpdatePlan},
+    database::progress::Shown,
+    dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
-    query::{Binder, ExecContext, ParameterNames, Planned, ResultColumn},
+    query::{Binder, ParameterNames, Planned, ResultColumn},
     syntax::is_planned,
     types::{Context, Datum, Type, datetime::IntervalStyle},
 };
@@ -114,23 +114,6 @@ impl Plan {
             Kind::Delete(plan) => plan.explain(),
             Kind::Call(_) => Vec::new(),
         }
-    }
-
-    /// Runs DML; returns the command tag.
-    pub(super) fn run_dml(
-        &self,
-        shared: &Shared,
-        ctx: &mut ExecContext<'_>,
-        output: &mut dyn Output,
-    ) -> Result<String> {
-        Ok(match &self.kind {
-            Kind::Query(_) | Kind::Call(_) => {
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
-            }
-            Kind::Insert(plan) => format!("INSERT 0 {}", plan.run(shared, ctx, output)?),
-            Kind::Update(plan) => format!("UPDATE {}", plan.run(shared, ctx, output)?),
-            Kind::Delete(plan) => format!("DELETE {}", plan.run(shared, ctx, output)?),
-        })
     }
 
     /// True if a plan means the same as one that would be made now, for another run of the same call too.

@@ -15,10 +15,10 @@ use super::{
     plan::{Kind, Plan},
 };
 use crate::{
-    Result,
+    Result, SqlError, SqlState,
     context::{CallState, SessionContext},
-    dml::ToSink,
-    query::{Binder, Execution, Scope},
+    dml::{Output, ToSink},
+    query::{Binder, Execution, Planned, Scope},
     sink::Sink,
     types::{ColumnType, Context, Datum, Type},
 };
@@ -106,22 +106,43 @@ impl Executor<'_> {
         if let Some(columns) = plan.columns() {
             sink.columns(&columns)?;
         }
-        let _shown = plan.show_progress(self.session);
-        let result = self.session.with_context(params, |shared, ctx, _| match &plan.kind {
-            Kind::Query(planned) => {
-                let mut execution = planned.open();
-                let mut count = 0u64;
-                while let Some(row) = execution.next(ctx)? {
-                    sink.row(ctx.types, &row)?;
-                    count += 1;
-                }
-                Ok(format!("SELECT {count}"))
-            }
-            _ => plan.run_dml(shared, ctx, &mut ToSink(sink)),
-        });
+        let result = match &plan.kind {
+            Kind::Query(planned) => self.run_query(planned, params, sink),
+            _ => self.run_dml(plan, params, &mut ToSink(sink)),
+        };
         self.session.end_engine_statement()?;
         self.session.send_left_notices(sink)?;
         result
+    }
+
+    fn run_query(&mut self, planned: &Planned, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
+        let mut scope = self.session.execution_scope();
+        let (parts, types) = scope.execution()?;
+        let ctx = &mut parts.context(params, &types);
+        let mut execution = planned.open();
+        let mut count = 0u64;
+        while let Some(row) = execution.next(ctx)? {
+            sink.row(ctx.types, &row)?;
+            count += 1;
+        }
+        Ok(format!("SELECT {count}"))
+    }
+
+    /// Runs DML to its end. Returns the command tag.
+    fn run_dml(&mut self, plan: &Plan, params: &[Datum], output: &mut dyn Output) -> Result<String> {
+        let _shown = plan.show_progress(self.session);
+        let mut scope = self.session.execution_scope();
+        let (parts, types) = scope.execution()?;
+        let shared = parts.shared;
+        let ctx = &mut parts.context(params, &types);
+        Ok(match &plan.kind {
+            Kind::Query(_) | Kind::Call(_) => {
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
+            }
+            Kind::Insert(plan) => format!("INSERT 0 {}", plan.run(shared, ctx, output)?),
+            Kind::Update(plan) => format!("UPDATE {}", plan.run(shared, ctx, output)?),
+            Kind::Delete(plan) => format!("DELETE {}", plan.run(shared, ctx, output)?),
+        })
     }
 
     /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs
@@ -140,10 +161,7 @@ impl Executor<'_> {
             }
             _ => {
                 let mut rows = KeptRows::new(self.session.memory.clone())?;
-                let _shown = plan.show_progress(self.session);
-                let tag = self
-                    .session
-                    .with_context(params, |shared, ctx, _| plan.run_dml(shared, ctx, &mut rows))?;
+                let tag = self.run_dml(plan, params, &mut rows)?;
                 Ok(Running::Rows(rows, Some(tag)))
             }
         }
@@ -159,19 +177,20 @@ pub(crate) fn fetch(
     send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
 ) -> Result<(u64, bool)> {
     let max = if max_rows == 0 { u64::MAX } else { u64::try_from(max_rows).unwrap_or(u64::MAX) };
-    session.with_context(params, |_, ctx, _| {
-        let mut count = 0;
-        while count < max {
-            let row = match running {
-                Running::Query(execution) => execution.next(ctx)?,
-                Running::Rows(rows, _) => rows.next()?,
-            };
-            let Some(row) = row else { return Ok((count, true)) };
-            send(ctx.types, &row)?;
-            count += 1;
-        }
-        Ok((count, false))
-    })
+    let mut scope = session.execution_scope();
+    let (parts, types) = scope.execution()?;
+    let ctx = &mut parts.context(params, &types);
+    let mut count = 0;
+    while count < max {
+        let row = match running {
+            Running::Query(execution) => execution.next(ctx)?,
+            Running::Rows(rows, _) => rows.next()?,
+        };
+        let Some(row) = row else { return Ok((count, true)) };
+        send(ctx.types, &row)?;
+        count += 1;
+    }
+    Ok((count, false))
 }
 
 /// The values of EXECUTE's arguments.
@@ -190,5 +209,5 @@ pub(crate) fn bind_arguments(
         }
         Ok(())
     })?;
-    session.with_context(&[], |_, ctx, _| exprs.iter().map(|expr| expr.eval(&[], ctx)).collect())
+    session.with_context(&[], |_, ctx| exprs.iter().map(|expr| expr.eval(&[], ctx)).collect())
 }
