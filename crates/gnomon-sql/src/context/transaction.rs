@@ -301,72 +301,72 @@ impl SessionContext {
     /// is off: then it is so a moment later, with all before it. The session is idle afterwards, whether this failed or
     /// not.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let current = std::mem::take(&mut self.current);
+        let mut current = std::mem::take(&mut self.current);
+        let is_member = self.shared.engine.is_member();
         // The log of a cluster may be away.
-        let timeout = self.time_left().filter(|_| self.shared.engine.is_member());
+        let timeout = self.time_left().filter(|_| is_member);
         let alarm = timeout.map(|timeout| self.shared.timer.set(timeout, self.interrupt.clone()));
-        let result = self.commit_engine(current);
+        let synchronous = self.settings.synchronous_commit();
+        let committed = match (current.engine.take(), current.own_catalog.take()) {
+            (None, _) => Ok(Csn::default()),
+            (Some(engine), Some(own)) => self.commit_catalog(engine, &own),
+            (Some(mut engine), None) => {
+                // Members of a cluster have the changes that a call makes ordered.
+                let ordered = match current.call.done().filter(|_| !is_member) {
+                    Some(call) => {
+                        // Held, so that the catalog does not change before the call has its place.
+                        let catalog = self.shared.catalog.read();
+                        call.keep(&mut engine, catalog.version);
+                        engine.order()
+                    }
+                    None => engine.order(),
+                };
+                match ordered {
+                    Ok(ticket) if synchronous => ticket.wait().map_err(SqlError::from),
+                    Ok(ticket) => {
+                        let csn = ticket.csn();
+                        ticket.on_durable(|_| ());
+                        self.shared.acknowledged_early.fetch_max(csn.0, Ordering::AcqRel);
+                        Ok(csn)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+        };
+        let result = committed.and_then(|committed| {
+            self.last_csn = self.last_csn.max(committed);
+            // Values drawn from sequences must not be drawn again, even if nothing that holds them was committed.
+            let drawn = std::mem::take(&mut self.drawn.csn);
+            if drawn > committed && synchronous {
+                self.shared.engine.wait_durable(drawn)?;
+            }
+            Ok(())
+        });
         drop(alarm);
         self.settings.end_transaction(result.is_ok());
         result
     }
 
-    fn commit_engine(&mut self, current: Current) -> Result<()> {
-        let mut committed = Csn::default();
-        let synchronous = self.settings.synchronous_commit();
-        if let Some(mut engine) = current.engine {
-            committed = match current.own_catalog {
-                None => {
-                    // Members of a cluster have the changes that a call makes ordered.
-                    let call = current.call.done().filter(|_| !self.shared.engine.is_member());
-                    let ticket = match call {
-                        Some(call) => {
-                            // Held, so that the catalog does not change before the call has its place.
-                            let catalog = self.shared.catalog.read();
-                            call.keep(&mut engine, catalog.version);
-                            engine.order()?
-                        }
-                        None => engine.order()?,
-                    };
-                    if synchronous {
-                        ticket.wait()?
-                    } else {
-                        let csn = ticket.csn();
-                        ticket.on_durable(|_| ());
-                        self.shared.acknowledged_early.fetch_max(csn.0, Ordering::AcqRel);
-                        csn
-                    }
-                }
-                Some(own) => {
-                    // Replay tells states of the catalog apart by the next one.
-                    self.shared.new_oid()?;
-                    store::write_changes(&mut engine, &own.base, &own.now, self.shared.next_oid())?;
-                    // Before the catalog is locked below: while it is, no session can look it up.
-                    engine.settle()?;
-                    if self.shared.engine.is_member() {
-                        // The catalog is published when the commit is applied in its place.
-                        engine.commit_ticket()?.wait()?
-                    } else {
-                        let mut published = self.shared.catalog.write();
-                        let ticket = engine.commit_ticket()?;
-                        let mut catalog = (*own.now).clone();
-                        catalog.csn = ticket.csn();
-                        let catalog = Arc::new(catalog);
-                        *published = catalog.clone();
-                        self.shared.forget_others(&catalog);
-                        drop(published);
-                        ticket.wait()?
-                    }
-                }
-            };
-            self.last_csn = self.last_csn.max(committed);
+    /// Commits a transaction with its own catalog, and waits until it is durable.
+    fn commit_catalog(&self, mut engine: Transaction, own: &OwnCatalog) -> Result<Csn> {
+        // Replay tells states of the catalog apart by the next one.
+        self.shared.new_oid()?;
+        store::write_changes(&mut engine, &own.base, &own.now, self.shared.next_oid())?;
+        // Before the catalog is locked below: while it is, no session can look it up.
+        engine.settle()?;
+        if self.shared.engine.is_member() {
+            // The catalog is published when the commit is applied in its place.
+            return Ok(engine.commit_ticket()?.wait()?);
         }
-        // Values drawn from sequences must not be drawn again, even if nothing that holds them was committed.
-        let drawn = std::mem::take(&mut self.drawn.csn);
-        if drawn > committed && synchronous {
-            self.shared.engine.wait_durable(drawn)?;
-        }
-        Ok(())
+        let mut published = self.shared.catalog.write();
+        let ticket = engine.commit_ticket()?;
+        let mut catalog = (*own.now).clone();
+        catalog.csn = ticket.csn();
+        let catalog = Arc::new(catalog);
+        *published = catalog.clone();
+        self.shared.forget_others(&catalog);
+        drop(published);
+        Ok(ticket.wait()?)
     }
 
     /// Rolls the transaction in progress back.
