@@ -261,12 +261,18 @@ impl Connection<'_> {
 
     /// Ends the transaction of the messages before.
     fn sync(&mut self) -> Result<(), End> {
-        let formats = self.session.formats_alone();
-        let mut sink = WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(&formats);
-        let done = self.session.sync_or_run_again(&mut sink);
-        if let Some(end) = sink.end {
-            return Err(end);
-        }
+        let done = match self.session.formats_alone() {
+            None => self.session.sync(),
+            Some(formats) => {
+                let mut sink =
+                    WireSink::new(self.wire, &self.shared.options, &self.interrupt).undescribed(&formats);
+                let done = self.session.sync_or_run_again(&mut sink);
+                if let Some(end) = sink.end {
+                    return Err(end);
+                }
+                done
+            }
+        };
         if let Err(error) = done {
             self.report(&error);
         }

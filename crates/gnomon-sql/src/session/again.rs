@@ -31,7 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// The runs of a statement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Runs {
+struct Runs {
     /// The output before its result.
     before: Mark,
     /// When it was run first.
@@ -61,12 +61,6 @@ pub(super) struct FirstPortal {
     after: Option<Mark>,
 }
 
-impl FirstPortal {
-    pub(super) fn new(name: &str, bound: Bound, max_rows: usize, runs: Runs) -> FirstPortal {
-        FirstPortal { name: name.to_owned(), bound, max_rows, runs, after: None }
-    }
-}
-
 /// True for what leaves nothing behind when its transaction is rolled back.
 pub(super) fn leaves_nothing(statement: &Statement) -> bool {
     use Statement as S;
@@ -90,14 +84,13 @@ pub(super) fn leaves_nothing(statement: &Statement) -> bool {
 }
 
 impl Session {
-    /// Returns where a statement begins that may be run again; none if it may not: in a transaction with others, or
-    /// where others are not ahead.
-    pub(super) fn first_run(&self, sink: &mut dyn Sink) -> Option<Runs> {
+    /// Returns where a statement of a member begins that may be run again; none if it may not: in a transaction with
+    /// others.
+    fn first_run(&self, sink: &mut dyn Sink) -> Option<Runs> {
         let may = self.context.current.state != State::Block
             && self.context.current.state != State::Failed
             && self.pipeline.portals_run == 0
             && self.context.calls == 0
-            && self.context.shared.engine.is_member()
             && self.context.settings.retries() > 0;
         let before = if may { sink.mark() } else { None };
         let (begun, interrupted) = (self.context.shared.clock.now(), self.context.interrupted);
@@ -110,6 +103,9 @@ impl Session {
         sink: &mut dyn Sink,
         mut run: impl FnMut(&mut Session, &mut dyn Sink) -> Result<T>,
     ) -> Result<T> {
+        if !self.context.shared.engine.is_member() {
+            return run(self, sink);
+        }
         let mut runs = self.first_run(sink);
         let done = loop {
             let done = run(self, sink);
@@ -149,14 +145,34 @@ impl Session {
         Ok(true)
     }
 
-    /// Notes that a portal was run that was the first thing of its transaction, which may end with it.
-    pub(super) fn keep_first(&mut self, mut first: FirstPortal, sink: &mut dyn Sink) {
-        first.after = sink.mark();
-        self.pipeline.first = Some(Box::new(first));
+    /// Runs a portal of a member, and again while others are ahead of it. If it is the first thing of its transaction, it
+    /// is kept: the transaction may end with it.
+    pub(super) fn run_portal_until_first(
+        &mut self,
+        name: &str,
+        max_rows: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<PortalState> {
+        let first = self.first_run(sink).and_then(|runs| {
+            let bound = self.opened.portals.fresh(name)?;
+            Some(FirstPortal { name: name.to_owned(), bound, max_rows, runs, after: None })
+        });
+        let mut result = self.run_portal(name, max_rows, sink);
+        if let Some(mut first) = first {
+            if let Err(error) = result {
+                result = self.run_first_again(&mut first, error, sink);
+                self.context.spent = None;
+            }
+            if result.is_ok() {
+                first.after = sink.mark();
+                self.pipeline.first = Some(Box::new(first));
+            }
+        }
+        result
     }
 
     /// Runs a portal again, as its client has bound it, while others are ahead of it.
-    pub(super) fn run_first_again(
+    fn run_first_again(
         &mut self,
         first: &mut FirstPortal,
         mut failed: SqlError,
@@ -216,8 +232,9 @@ impl Session {
             && sink.mark() == first.after
     }
 
-    /// The formats of the portal that was the only thing of its transaction up to now, if it may have to be run again.
-    pub fn formats_alone(&self) -> Arc<[Format]> {
-        self.pipeline.first.as_ref().map_or_else(Arc::default, |first| first.bound.formats.clone())
+    /// The formats of the portal that was the only thing of its transaction up to now; none unless it may have to be run
+    /// again, at [`Session::sync_or_run_again`].
+    pub fn formats_alone(&self) -> Option<Arc<[Format]>> {
+        self.pipeline.first.as_ref().map(|first| first.bound.formats.clone())
     }
 }

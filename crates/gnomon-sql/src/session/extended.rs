@@ -6,7 +6,6 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Format, PortalState, Session, StatementDescription,
-    again::FirstPortal,
     command::Command,
     portal::{Body, Bound, Portal},
 };
@@ -193,19 +192,11 @@ impl Session {
         max_rows: usize,
         sink: &mut dyn Sink,
     ) -> Result<PortalState> {
-        let first = self.first_run(sink).and_then(|runs| {
-            self.opened.portals.fresh(name).map(|portal| FirstPortal::new(name, portal, max_rows, runs))
-        });
-        let mut result = self.run_portal(name, max_rows, sink);
-        if let Some(mut first) = first {
-            if let Err(error) = result {
-                result = self.run_first_again(&mut first, error, sink);
-                self.context.spent = None;
-            }
-            if result.is_ok() {
-                self.keep_first(first, sink);
-            }
-        }
+        let result = if self.context.shared.engine.is_member() {
+            self.run_portal_until_first(name, max_rows, sink)
+        } else {
+            self.run_portal(name, max_rows, sink)
+        };
         let result = self.check_extended(result);
         self.note_rest();
         result
