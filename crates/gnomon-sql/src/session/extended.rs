@@ -7,7 +7,8 @@ use std::{borrow::Cow, sync::Arc};
 use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
-    portal::{Body, Bound, Portal},
+    portal::{Body, Bound},
+    prepared::Prepared,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -212,65 +213,45 @@ impl Session {
         self.note_statement(&portal.text.clone());
         self.pipeline.portals_run += 1;
         let sent = self.context.send_left_notices(sink);
-        let result = sent.and_then(|()| self.run_body(name, &mut portal, max_rows, sink));
+        let ran = sent.and_then(|()| match &portal.body {
+            Body::Empty => sink.empty().map(|()| PortalState::Complete),
+            Body::Command(statement) => self.run_command(statement, &portal.params, sink),
+            Body::Plan { .. } => {
+                self.opened.portals.start(&mut self.context, name, &portal).and_then(|_alarm| {
+                    let before = self.context.settings.clone();
+                    let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
+                    let (_, tag) = portal.advance(&mut self.executor(), max_rows, &mut send)?;
+                    let Some(tag) = tag else {
+                        sink.suspended()?;
+                        return Ok(PortalState::Suspended);
+                    };
+                    self.report(&tag, &before, sink)?;
+                    Ok(PortalState::Complete)
+                })
+            }
+        });
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
         let keeps = matches!(portal.body, Body::Plan { .. }) && self.context.current.state != State::Idle;
         if keeps || matches!(portal.body, Body::Empty) {
             self.opened.portals.insert(name, portal);
         }
-        result
+        ran
     }
 
-    fn run_body(
+    /// Runs a portal of a command that has no plan.
+    fn run_command(
         &mut self,
-        name: &str,
-        portal: &mut Portal,
-        max_rows: usize,
+        statement: &Prepared,
+        values: &[Datum],
         sink: &mut dyn Sink,
     ) -> Result<PortalState> {
-        match &mut portal.body {
-            Body::Empty => {
-                sink.empty()?;
-                Ok(PortalState::Complete)
-            }
-            Body::Command(statement) => {
-                let Some(command) = statement.command() else { return Ok(PortalState::Complete) };
-                let before = self.context.settings.clone();
-                let types = statement.parameter_types();
-                let command = Command { types: &types, values: &portal.params, ..command };
-                let tag = on_fit_stack(command.parsed.nesting, || self.run(command, sink))?;
-                self.report(&tag, &before, sink)?;
-                Ok(PortalState::Complete)
-            }
-            Body::Plan { .. } => {
-                let _alarm = self.context.start_statement()?;
-                self.context.refuse_any_if_failed()?;
-                self.opened.portals.settle(&mut self.context, Some(name))?;
-                if portal.done {
-                    if portal.columns().is_none() {
-                        return Err(SqlError::new(
-                            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                            format!("portal \"{name}\" cannot be run"),
-                        ));
-                    }
-                    sink.complete(&counted(portal.tag.as_deref(), 0))?;
-                    return Ok(PortalState::Complete);
-                }
-                let before = self.context.settings.clone();
-                let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
-                let (sent, tag) = portal.advance(&mut self.executor(), max_rows, &mut send)?;
-                let Some(tag) = tag else {
-                    sink.suspended()?;
-                    return Ok(PortalState::Suspended);
-                };
-                let tag = match tag {
-                    Some(tag) if portal.columns().is_none() => tag,
-                    tag => counted(tag.as_deref(), sent),
-                };
-                self.report(&tag, &before, sink)?;
-                Ok(PortalState::Complete)
-            }
-        }
+        let Some(command) = statement.command() else { return Ok(PortalState::Complete) };
+        let before = self.context.settings.clone();
+        let types = statement.parameter_types();
+        let command = Command { types: &types, values, ..command };
+        let tag = on_fit_stack(command.parsed.nesting, || self.run(command, sink))?;
+        self.report(&tag, &before, sink)?;
+        Ok(PortalState::Complete)
     }
 
     /// Returns how many prepared statements there are.
@@ -309,16 +290,6 @@ impl Session {
             self.fail();
         }
         result
-    }
-}
-
-/// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
-/// changed in parts counts each part.
-fn counted(tag: Option<&str>, rows: u64) -> String {
-    let tag = tag.unwrap_or("SELECT 0");
-    match tag.rsplit_once(' ') {
-        Some((command, _)) => format!("{command} {rows}"),
-        None => tag.to_owned(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::system,
     context::SessionContext,
+    database::timer::Alarm,
     memory::Held,
     query::ResultColumn,
     statement::{Executor, KeptRows, Plan, Running, begin, fetch},
@@ -102,14 +103,17 @@ impl Portal {
         }
     }
 
-    /// Runs it on, if it is planned. Returns how many rows were sent and, once it is at its end, its command tag if it
-    /// has one of its own.
+    /// Runs it on, if it is planned. Returns how many rows were sent and, once it is at its end, the command tag of this
+    /// call.
     pub(super) fn advance(
         &mut self,
         executor: &mut Executor<'_>,
         max_rows: usize,
         send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
-    ) -> Result<(u64, Option<Option<String>>)> {
+    ) -> Result<(u64, Option<String>)> {
+        if self.done {
+            return Ok((0, Some(counted(self.tag.as_deref(), 0))));
+        }
         let Body::Plan { statement, plan, running } = &mut self.body else { return Ok((0, None)) };
         let nesting = statement.as_ref().and_then(|s| s.parsed.as_ref()).map_or(0, |parsed| parsed.nesting);
         on_fit_stack(nesting, || {
@@ -134,6 +138,10 @@ impl Portal {
             };
             executor.session.end_engine_statement()?;
             self.tag.clone_from(&tag);
+            let tag = match tag {
+                Some(tag) if plan.columns().is_none() => tag,
+                tag => counted(tag.as_deref(), sent),
+            };
             Ok((sent, Some(tag)))
         })
     }
@@ -308,6 +316,25 @@ impl Portals {
         Ok(())
     }
 
+    /// Begins the statement in which a planned portal runs.
+    pub(super) fn start(
+        &self,
+        session: &mut SessionContext,
+        name: &str,
+        portal: &Portal,
+    ) -> Result<Option<Alarm>> {
+        let alarm = session.start_statement()?;
+        session.refuse_any_if_failed()?;
+        self.settle(session, Some(name))?;
+        if portal.done && portal.columns().is_none() {
+            return Err(SqlError::new(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("portal \"{name}\" cannot be run"),
+            ));
+        }
+        Ok(alarm)
+    }
+
     /// Reads the rest of the cursors that stay beyond the transaction, before it commits.
     pub(super) fn settle_held(&self, session: &mut SessionContext) -> Result<()> {
         for name in self.names(|_, portal| portal.waits_to_be_held()) {
@@ -321,6 +348,16 @@ impl Portals {
             self.insert(&name, portal);
         }
         Ok(())
+    }
+}
+
+/// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
+/// changed in parts counts each part.
+fn counted(tag: Option<&str>, rows: u64) -> String {
+    let tag = tag.unwrap_or("SELECT 0");
+    match tag.rsplit_once(' ') {
+        Some((command, _)) => format!("{command} {rows}"),
+        None => tag.to_owned(),
     }
 }
 
