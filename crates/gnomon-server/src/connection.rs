@@ -20,12 +20,12 @@ use std::{
 use gnomon_engine::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{ConnectedBy, Format, IdleLimit, Session, SessionOptions, Sink as _},
+    session::{ConnectedBy, IdleLimit, Session, SessionOptions, Sink as _},
     types::Type,
 };
 
 use crate::{
-    message::{self, Bind, Message, Target, fatal, format_of, put},
+    message::{self, Message, Target, fatal, put},
     metrics::count,
     server::{Peer, Phase, Registered, Shared},
     sink::WireSink,
@@ -233,8 +233,7 @@ impl Connection<'_> {
                     .shared
                     .check_count(&bind.portal, self.session.portal_count(), "portals")
                     .and_then(|()| {
-                        let parameters = parameters(&bind)?;
-                        self.session.bind(&bind.portal, &bind.statement, parameters)?;
+                        self.session.bind(&bind.portal, &bind.statement, &bind.parameters)?;
                         self.session.set_result_formats(&bind.portal, bind.result_formats)
                     });
                 self.answer(bound, b'2')
@@ -421,25 +420,6 @@ fn types(oids: &[u32]) -> gnomon_sql::Result<Vec<Option<Type>>> {
             },
         })
         .collect()
-}
-
-/// Values of parameters, each with its format; none for NULL.
-type Parameters = Vec<Option<(Format, Vec<u8>)>>;
-
-/// The parameters of a Bind.
-fn parameters(bind: &Bind<'_>) -> gnomon_sql::Result<Parameters> {
-    let (formats, values) = (bind.parameter_formats.len(), bind.parameters.len());
-    if formats > 1 && formats != values {
-        return Err(SqlError::new(
-            SqlState::PROTOCOL_VIOLATION,
-            format!("bind message has {formats} parameter formats but {values} parameters"),
-        ));
-    }
-    let with_format = |(index, value): (usize, &Option<&[u8]>)| {
-        let format = message::format(format_of(&bind.parameter_formats, index))?;
-        Ok(value.map(|value| (format, value.to_vec())))
-    };
-    bind.parameters.iter().enumerate().map(with_format).collect()
 }
 
 #[cfg(test)]

@@ -89,6 +89,9 @@ pub enum Message<'a> {
     Terminate,
 }
 
+/// The value of a parameter with its format; none for NULL.
+pub type Parameter<'a> = Option<(Format, &'a [u8])>;
+
 /// A Bind message.
 #[derive(Debug, PartialEq)]
 pub struct Bind<'a> {
@@ -96,10 +99,8 @@ pub struct Bind<'a> {
     pub portal: String,
     /// The statement's name.
     pub statement: String,
-    /// Codes of formats: none (all text), one (for all) or one for each parameter.
-    pub parameter_formats: Vec<i16>,
-    /// The values; none for NULL.
-    pub parameters: Vec<Option<&'a [u8]>>,
+    /// The values.
+    pub parameters: Vec<Parameter<'a>>,
     /// None (all text), one (for all) or one for each result column.
     pub result_formats: Vec<Format>,
 }
@@ -124,7 +125,7 @@ fn cut_short() -> SqlError {
 }
 
 /// The format of a code.
-pub fn format(code: i16) -> Decoded<Format> {
+fn format(code: i16) -> Decoded<Format> {
     match code {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
@@ -188,6 +189,25 @@ impl<'a> Reader<'a> {
         (0..self.count()?).map(|_| self.array().map(i16::from_be_bytes)).collect()
     }
 
+    /// The parameters of a Bind: the codes of their formats (none for all text, one for all, or one for each), then the
+    /// values.
+    fn parameters(&mut self) -> Decoded<Vec<Parameter<'a>>> {
+        let formats = self.format_codes()?;
+        let count = self.count()?;
+        if formats.len() > 1 && formats.len() != count {
+            let formats = formats.len();
+            return Err(malformed(format!(
+                "bind message has {formats} parameter formats but {count} parameters"
+            )));
+        }
+        let one = |index| {
+            let value = self.value()?;
+            let format = format(format_of(&formats, index))?;
+            Ok(value.map(|value| (format, value)))
+        };
+        (0..count).map(one).collect()
+    }
+
     /// The length of a value, and the value; none for NULL.
     fn value(&mut self) -> Decoded<Option<&'a [u8]>> {
         match self.i32()? {
@@ -249,8 +269,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
         b'B' => Message::Bind(Bind {
             portal: reader.string()?.to_owned(),
             statement: reader.string()?.to_owned(),
-            parameter_formats: reader.format_codes()?,
-            parameters: (0..reader.count()?).map(|_| reader.value()).collect::<Decoded<_>>()?,
+            parameters: reader.parameters()?,
             result_formats: reader.format_codes()?.into_iter().map(format).collect::<Decoded<_>>()?,
         }),
         b'D' => {

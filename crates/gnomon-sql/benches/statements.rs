@@ -10,6 +10,10 @@ const SETUP: &str = "CREATE TABLE accounts (aid int PRIMARY KEY, bid int, abalan
 const SELECT: &str = "SELECT abalance FROM accounts WHERE aid = $1";
 const UPDATE: &str = "UPDATE accounts SET abalance = abalance + $1 WHERE aid = $2";
 
+fn text(value: &str) -> Option<(Format, &[u8])> {
+    Some((Format::Text, value.as_bytes()))
+}
+
 fn statements(criterion: &mut Criterion) {
     let engine = Database::in_memory(Options::default()).expect("memory is there");
     let database = SqlDatabase::open(engine).expect("it is new");
@@ -21,14 +25,14 @@ fn statements(criterion: &mut Criterion) {
     }
     // Numbers that follow each other at random, the same ones in each run.
     let mut accounts = (0u32..).map(|step| step.wrapping_mul(2_654_435_761) % 10_000 + 1);
-    let mut account = || Some((Format::Text, accounts.next().expect("endless").to_string().into_bytes()));
+    let mut account = || accounts.next().expect("endless").to_string();
 
     criterion.bench_function("plan a statement", |bencher| {
         bencher.iter(|| session.prepare("", SELECT, &[]).expect("it is right"));
     });
     criterion.bench_function("execute a prepared SELECT", |bencher| {
         bencher.iter(|| {
-            session.bind("", "s", vec![account()]).expect("it is a number");
+            session.bind("", "s", &[text(&account())]).expect("it is a number");
             session.execute_portal("", 0, &mut rows).expect("it is there");
             session.sync().expect("it is done");
             rows.rows.clear();
@@ -37,9 +41,7 @@ fn statements(criterion: &mut Criterion) {
     });
     criterion.bench_function("execute a prepared UPDATE", |bencher| {
         bencher.iter(|| {
-            session
-                .bind("", "u", vec![Some((Format::Text, b"1".to_vec())), account()])
-                .expect("they are numbers");
+            session.bind("", "u", &[text("1"), text(&account())]).expect("they are numbers");
             session.execute_portal("", 0, &mut rows).expect("it is there");
             session.sync().expect("it is done");
         });

@@ -166,7 +166,7 @@ fn run(session: &mut Session, by: By, sql: &str, tape: &mut Tape) -> Result<()> 
         By::Values => session.execute_with(sql, &[], tape),
         By::Extended | By::Flushed => {
             session.prepare("", sql, &[])?;
-            session.bind("", "", Vec::new())?;
+            session.bind("", "", &[])?;
             session.execute_portal("", 0, tape)?;
             if let By::Flushed = by {
                 tape.send();
@@ -263,7 +263,7 @@ fn what_is_not_alone_or_is_known_to_the_client_is_not_run_again() {
     let mut tape = Tape::new(100);
     for _ in 0..2 {
         session.prepare("", ADD, &[]).unwrap();
-        session.bind("", "", Vec::new()).unwrap();
+        session.bind("", "", &[]).unwrap();
         session.execute_portal("", 0, &mut tape).unwrap();
     }
     let done = session.sync_or_run_again(&mut tape);
@@ -286,7 +286,7 @@ fn portals_that_are_run_again_are_suspended_again() {
         others.ahead.store(1, Ordering::Relaxed);
         let mut tape = Tape::new(100);
         session.prepare("", update, &[]).unwrap();
-        session.bind("", "", Vec::new()).unwrap();
+        session.bind("", "", &[]).unwrap();
         session.execute_portal("", rows_max, &mut tape).unwrap();
         session.sync_or_run_again(&mut tape).unwrap();
         assert_eq!(tape.lines, lines, "{rows_max} {before}");

@@ -10,7 +10,7 @@ use gnomon_engine::{
 };
 use gnomon_sql::{
     SqlState,
-    session::{Session, SessionOptions, SqlDatabase, procedures},
+    session::{Format, Session, SessionOptions, SqlDatabase, procedures},
     types::Type,
 };
 use support::{Collect, ok, state, value};
@@ -255,9 +255,12 @@ fn what_a_call_does_not_determine_is_logged_by_value() {
     assert!(error.to_string().contains("the procedure 'sql'"), "{error}");
 }
 
+fn text(value: &str) -> Option<(Format, &[u8])> {
+    Some((Format::Text, value.as_bytes()))
+}
+
 #[test]
 fn calls_with_parameters_of_the_protocol_are_logged_too() {
-    use gnomon_sql::session::Format;
     let disk = SimDisk::new(1);
     let db = open(&disk);
     let mut s = serializable(&db);
@@ -269,8 +272,7 @@ fn calls_with_parameters_of_the_protocol_are_logged_too() {
     s.sync().unwrap();
     let before = log_bytes(&db);
     for amount in ["10", "20"] {
-        let text = |text: &str| Some((Format::Text, text.as_bytes().to_vec()));
-        s.bind("", "call", vec![text("1"), text("2"), text(amount)]).unwrap();
+        s.bind("", "call", &[text("1"), text("2"), text(amount)]).unwrap();
         let mut sink = Collect::default();
         s.execute_portal("", 0, &mut sink).unwrap();
         s.sync().unwrap();
@@ -283,15 +285,13 @@ fn calls_with_parameters_of_the_protocol_are_logged_too() {
 
 #[test]
 fn an_output_parameter_may_be_given_by_the_protocol() {
-    use gnomon_sql::session::Format;
     let db = open(&SimDisk::new(1));
     let mut s = session(&db);
     ok(&mut s, SCHEMA);
     s.prepare("call", "CALL transfer($1, $2, $3, $4)", &[]).unwrap();
     let types = [Type::Int4, Type::Int4, Type::Int8, Type::Int8];
     assert_eq!(s.describe_statement("call").unwrap().parameters, types);
-    let text = |text: &str| Some((Format::Text, text.as_bytes().to_vec()));
-    s.bind("", "call", vec![text("1"), text("2"), text("10"), None]).unwrap();
+    s.bind("", "call", &[text("1"), text("2"), text("10"), None]).unwrap();
     let mut sink = Collect::default();
     s.execute_portal("", 0, &mut sink).unwrap();
     s.sync().unwrap();

@@ -53,7 +53,7 @@ fn what_a_session_keeps_has_a_limit_and_the_session_goes_on() {
     ok(&mut s, "DEALLOCATE ALL");
     ok(&mut s, "BEGIN");
     s.prepare("", "SELECT 1", &[]).unwrap();
-    let portals = until_refused(|i| s.bind(&format!("{name}{i}"), "", vec![]));
+    let portals = until_refused(|i| s.bind(&format!("{name}{i}"), "", &[]));
     assert!((10..40).contains(&portals), "{portals}");
     ok(&mut s, "ROLLBACK");
     assert!(db.memory_use().bytes < 20_000, "{:?}", db.memory_use());
@@ -154,11 +154,11 @@ fn suspended_portals_keep_their_rows_in_little_memory() {
         let portals = ["a", "b", "c"];
         let mut results: Vec<Rows> = portals.iter().map(|_| Rows::default()).collect();
         for (portal, rows) in portals.iter().zip(&mut results) {
-            s.bind(portal, "many", vec![]).unwrap();
+            s.bind(portal, "many", &[]).unwrap();
             assert_eq!(s.execute_portal(portal, 10, rows).unwrap(), PortalState::Suspended);
         }
         s.prepare("", "SELECT 1", &[]).unwrap();
-        s.bind("", "", vec![]).unwrap();
+        s.bind("", "", &[]).unwrap();
         s.execute_portal("", 0, &mut Rows::default()).unwrap();
         let taken = db.memory_use();
         assert_eq!(taken.file_bytes > 0, rows_bytes < 1 << 30, "{taken:?}");
@@ -182,7 +182,7 @@ fn cursors_with_hold_and_returned_rows_go_to_files() {
     let insert = "INSERT INTO t SELECT i, '2020-01-01', i / 8.0, 'x', ARRAY[NULL, 'é'] \
                   FROM generate_series(1, 3000) AS i RETURNING *";
     s.prepare("", insert, &[]).unwrap();
-    s.bind("p", "", vec![]).unwrap();
+    s.bind("p", "", &[]).unwrap();
     let mut rows = Rows::default();
     assert_eq!(s.execute_portal("p", 1, &mut rows).unwrap(), PortalState::Suspended);
     assert!(db.memory_use().file_bytes > 0);

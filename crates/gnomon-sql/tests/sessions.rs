@@ -19,8 +19,8 @@ fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()
 }
 
-fn text(value: &str) -> Option<(Format, Vec<u8>)> {
-    Some((Format::Text, value.as_bytes().to_vec()))
+fn text(value: &str) -> Option<(Format, &[u8])> {
+    Some((Format::Text, value.as_bytes()))
 }
 
 #[test]
@@ -119,8 +119,9 @@ fn prepared_statements_run_by_portals() {
     assert_eq!(description.parameters, [Type::Int4, Type::Text]);
     assert_eq!(description.columns.unwrap()[0].name, "a");
     for i in 1..=5i32 {
-        let key = Some((Format::Binary, i.to_be_bytes().to_vec()));
-        s.bind("", "ins", vec![key, if i == 3 { None } else { text("x") }]).unwrap();
+        let key = i.to_be_bytes();
+        let key = Some((Format::Binary, &key[..]));
+        s.bind("", "ins", &[key, if i == 3 { None } else { text("x") }]).unwrap();
         let mut sink = Collect::default();
         assert_eq!(s.execute_portal("", 0, &mut sink).unwrap(), PortalState::Complete);
         assert_eq!(sink.tags, ["INSERT 0 1"]);
@@ -135,11 +136,11 @@ fn prepared_statements_run_by_portals() {
 
     // A portal that is suspended goes on, whatever runs in between.
     s.prepare("sel", "SELECT a FROM t WHERE a > $1 ORDER BY a", &[Some(Type::Int8)]).unwrap();
-    s.bind("p", "sel", vec![text("1")]).unwrap();
+    s.bind("p", "sel", &[text("1")]).unwrap();
     let mut sink = Collect::default();
     assert_eq!(s.execute_portal("p", 2, &mut sink).unwrap(), PortalState::Suspended);
     s.prepare("", "DELETE FROM t", &[]).unwrap();
-    s.bind("", "", vec![]).unwrap();
+    s.bind("", "", &[]).unwrap();
     s.execute_portal("", 0, &mut Collect::default()).unwrap();
     assert_eq!(s.execute_portal("p", 1, &mut sink).unwrap(), PortalState::Suspended);
     assert_eq!(s.execute_portal("p", 0, &mut sink).unwrap(), PortalState::Complete);
@@ -151,22 +152,22 @@ fn prepared_statements_run_by_portals() {
     assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "0");
 
     // An error undoes what came before it since the last Sync.
-    s.bind("", "ins", vec![text("1"), None]).unwrap();
+    s.bind("", "ins", &[text("1"), None]).unwrap();
     s.execute_portal("", 0, &mut sink).unwrap();
-    s.bind("", "ins", vec![text("1"), None]).unwrap();
+    s.bind("", "ins", &[text("1"), None]).unwrap();
     assert_eq!(s.execute_portal("", 0, &mut sink).unwrap_err().state(), SqlState::UNIQUE_VIOLATION);
     s.sync().unwrap();
     assert_eq!(value(&mut other, "SELECT count(*) FROM t"), "0");
 
     let refused = |result: Result<()>| result.unwrap_err().state();
-    assert_eq!(refused(s.bind("", "ins", vec![])), SqlState::PROTOCOL_VIOLATION);
-    assert_eq!(refused(s.bind("", "nosuch", vec![])), SqlState::INVALID_SQL_STATEMENT_NAME);
-    assert_eq!(refused(s.bind("", "ins", vec![text("x"), None])), SqlState::INVALID_TEXT_REPRESENTATION);
+    assert_eq!(refused(s.bind("", "ins", &[])), SqlState::PROTOCOL_VIOLATION);
+    assert_eq!(refused(s.bind("", "nosuch", &[])), SqlState::INVALID_SQL_STATEMENT_NAME);
+    assert_eq!(refused(s.bind("", "ins", &[text("x"), None])), SqlState::INVALID_TEXT_REPRESENTATION);
     assert_eq!(refused(s.prepare("ins", "SELECT 1", &[])), SqlState::DUPLICATE_PREPARED_STATEMENT);
     assert_eq!(refused(s.prepare("", "SELECT 1; SELECT 2", &[])), SqlState::SYNTAX_ERROR);
     assert_eq!(refused(s.prepare("", "SELECT $1", &[None, None])), SqlState::INDETERMINATE_DATATYPE);
     s.prepare("", "", &[]).unwrap();
-    s.bind("", "", vec![]).unwrap();
+    s.bind("", "", &[]).unwrap();
     assert_eq!(s.execute_portal("", 0, &mut sink).unwrap(), PortalState::Complete);
     s.sync().unwrap();
 }
@@ -178,7 +179,7 @@ fn blocks_by_the_extended_protocol() {
     ok(&mut s, "CREATE TABLE t (a int PRIMARY KEY)");
     let step = |s: &mut Session, sql: &str| {
         s.prepare("", sql, &[])?;
-        s.bind("", "", vec![])?;
+        s.bind("", "", &[])?;
         let mut sink = Collect::default();
         s.execute_portal("", 0, &mut sink).map(|_| sink)
     };
@@ -346,7 +347,7 @@ fn tables_change_under_running_statements() {
                 let mut rounds = 0;
                 while !stop.load(Ordering::Relaxed) || rounds < 20 {
                     let mut sink = Collect::default();
-                    s.bind("", "read", vec![]).unwrap();
+                    s.bind("", "read", &[]).unwrap();
                     s.execute_portal("", 0, &mut sink).unwrap();
                     s.sync().unwrap();
                     assert!(
@@ -354,7 +355,7 @@ fn tables_change_under_running_statements() {
                         "a part of a table: {:?}",
                         sink.rows
                     );
-                    s.bind("", "write", vec![text(&(i + 1).to_string())]).unwrap();
+                    s.bind("", "write", &[text(&(i + 1).to_string())]).unwrap();
                     s.execute_portal("", 0, &mut sink).unwrap();
                     s.sync().unwrap();
                     rounds += 1;
@@ -598,7 +599,7 @@ fn errors_say_where_in_the_statement_they_are() {
         let error = run(&mut s, &sql).map(drop).unwrap_err();
         assert_eq!(error.report().position, expected, "{marked}: {error}");
         if !sql.contains(';') {
-            let error = s.prepare("", &sql, &[]).and_then(|()| s.bind("", "", vec![]));
+            let error = s.prepare("", &sql, &[]).and_then(|()| s.bind("", "", &[]));
             let error = error.and_then(|()| s.execute_portal("", 0, &mut Collect::default()).map(drop));
             s.sync().unwrap();
             let error = error.unwrap_err();
@@ -614,7 +615,7 @@ fn errors_say_where_in_the_statement_they_are() {
         let error = run(&mut s, sql).map(drop).unwrap_err();
         assert_eq!(error.report().position, None, "{sql}: {error}");
     }
-    let error = s.bind("", "e", vec![]).unwrap_err();
+    let error = s.bind("", "e", &[]).unwrap_err();
     assert_eq!(error.report().position, Some(8), "{error}");
 }
 
@@ -752,7 +753,7 @@ fn two_phase_commit_by_the_extended_protocol() {
         let mut sink = Collect::default();
         let done = s
             .prepare("", sql, &[])
-            .and_then(|()| s.bind("", "", vec![]))
+            .and_then(|()| s.bind("", "", &[]))
             .and_then(|()| s.execute_portal("", 0, &mut sink).map(drop));
         done.and(s.sync()).map(|()| sink.tags)
     };

@@ -110,7 +110,7 @@ fn statements_end_before_they_run() {
         assert_eq!(state(&mut s, text), SqlState::QUERY_CANCELED, "{}", &text[..40]);
         // Comments are read fast, and nothing of them is bound.
         if !text.contains([';', '*']) {
-            let prepared = s.prepare("", text, &[]).and_then(|()| s.bind("", "", vec![]));
+            let prepared = s.prepare("", text, &[]).and_then(|()| s.bind("", "", &[]));
             let ended = prepared.map_or_else(|error| error.state(), |()| SqlState::SUCCESSFUL_COMPLETION);
             assert_eq!(ended, SqlState::QUERY_CANCELED, "{}", &text[..40]);
         }

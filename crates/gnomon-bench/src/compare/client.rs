@@ -145,15 +145,16 @@ impl<'a> ScriptClient<'a> {
             let Some(value) = &variables[variable] else {
                 return Err(named(undefined(script.names.name(variable))));
             };
-            let text = (*value != Value::Null).then(|| (Format::Text, value.to_string().into_bytes()));
-            parameters.push(text);
+            parameters.push((*value != Value::Null).then(|| value.to_string()));
         }
         let name = format!("command {number}");
         if !self.prepared[number] {
             self.session.prepare(&name, &statement.parameterized(), &[]).map_err(failed)?;
             self.prepared[number] = true;
         }
-        self.session.bind("", &name, parameters).map_err(failed)?;
+        let bound: Vec<_> =
+            parameters.iter().map(|text| text.as_ref().map(|text| (Format::Text, text.as_bytes()))).collect();
+        self.session.bind("", &name, &bound).map_err(failed)?;
         match &statement.kept {
             None => {
                 self.session.execute_portal("", 0, &mut Ignored::default()).map_err(failed)?;

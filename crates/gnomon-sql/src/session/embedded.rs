@@ -1,6 +1,6 @@
 //! Statements of programs in this process, which give parameters as values.
 
-use super::Session;
+use super::{Session, portal::Unbound};
 use crate::{
     Result,
     context::State,
@@ -61,7 +61,21 @@ impl Session {
 
     fn execute_bound(&mut self, sql: &str, parameters: &[Datum], sink: &mut dyn Sink) -> Result<()> {
         self.prepare_text("", sql, &[])?;
-        self.bind_portal("", "", parameters, fit)?;
+        let alarm = self.context.start_statement()?;
+        let unbound = self.opened.unbound(&mut self.context, "", "", parameters.len())?;
+        let mut params = Vec::with_capacity(parameters.len());
+        if !parameters.is_empty() {
+            let scope = self.context.binding_scope();
+            let context = &scope.types();
+            for (value, ty) in parameters.iter().zip(&*unbound.types()) {
+                params.push(fit(context, value, *ty)?);
+            }
+        }
+        self.context.interrupt.check()?;
+        let Unbound { prepared, body } = unbound;
+        let portals = &self.opened.portals;
+        portals.insert("", portals.make(&self.context, "", body, params, prepared.text.clone())?);
+        drop(alarm);
         // Other commands tell the sink themselves.
         if let Some(columns) = self.opened.portals.columns("") {
             sink.columns(&columns)?;

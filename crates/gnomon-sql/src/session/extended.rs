@@ -2,12 +2,12 @@
 //!
 //! Statements share an implicit transaction that goes on to [`Session::sync`].
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
-    portal::{Body, Bound},
+    portal::{Body, Bound, Unbound},
     prepared::Prepared,
 };
 use crate::{
@@ -57,69 +57,32 @@ impl Session {
         &mut self,
         portal: &str,
         statement: &str,
-        parameters: Vec<Option<(Format, Vec<u8>)>>,
+        parameters: &[Option<(Format, &[u8])>],
     ) -> Result<()> {
-        let numbered: Vec<_> = (1..).zip(parameters).collect();
-        let result = self.bind_portal(portal, statement, &numbered, |context, (number, value), ty| {
-            decode(context, *number, value.as_ref(), ty)
-        });
+        let result = self.bind_bytes(portal, statement, parameters);
         self.check_extended(result)
     }
 
-    /// Binds parameters of any form; `decode` makes of each a value of its type.
-    pub(super) fn bind_portal<P>(
+    fn bind_bytes(
         &mut self,
         portal: &str,
         statement: &str,
-        parameters: &[P],
-        decode: impl Fn(&Context<'_>, &P, Type) -> Result<Datum>,
+        parameters: &[Option<(Format, &[u8])>],
     ) -> Result<()> {
         let _alarm = self.context.start_statement()?;
-        let prepared = self.opened.statements.get(statement)?;
-        if let Some(statement) = prepared.statement() {
-            self.context.refuse_if_failed(statement)?;
-        }
-        if !portal.is_empty() {
-            self.opened.portals.refuse_taken(portal)?;
-        }
-        self.context.ensure_transaction();
-        let body = if prepared.parsed.is_none() {
-            Body::Empty
-        } else if prepared.is_planned() {
-            let plan = prepared.plan(&mut self.context)?;
-            Body::Plan { statement: Some(prepared.clone()), plan, running: None }
-        } else {
-            if prepared.planned_statement().is_some() {
-                prepared.plan(&mut self.context)?;
+        let unbound = self.opened.unbound(&mut self.context, portal, statement, parameters.len())?;
+        let mut params = Vec::with_capacity(parameters.len());
+        if !parameters.is_empty() {
+            let scope = self.context.binding_scope();
+            let context = &scope.types();
+            for (number, (value, ty)) in (1..).zip(parameters.iter().zip(&*unbound.types())) {
+                params.push(decode(context, number, *value, *ty)?);
             }
-            Body::Command(prepared.clone())
-        };
-        let types: Cow<'_, [Type]> = match &body {
-            Body::Plan { plan, .. } => Cow::Borrowed(&plan.params),
-            _ => Cow::Owned(prepared.parameter_types()),
-        };
-        if parameters.len() != types.len() {
-            return Err(SqlError::new(
-                SqlState::PROTOCOL_VIOLATION,
-                format!(
-                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
-                    parameters.len(),
-                    prepared.name,
-                    types.len()
-                ),
-            ));
         }
-        let params = if parameters.is_empty() {
-            Vec::new()
-        } else {
-            self.context.with_types(|context, _| {
-                parameters.iter().zip(types.iter()).map(|(value, ty)| decode(context, value, *ty)).collect()
-            })?
-        };
         self.context.interrupt.check()?;
+        let Unbound { prepared, body } = unbound;
         let portals = &self.opened.portals;
-        let opened = portals.make(&self.context, portal, body, params, prepared.text.clone())?;
-        portals.insert(portal, opened);
+        portals.insert(portal, portals.make(&self.context, portal, body, params, prepared.text.clone())?);
         Ok(())
     }
 
@@ -294,12 +257,7 @@ impl Session {
 }
 
 /// A parameter as the client sent it, and its number.
-fn decode(
-    context: &Context<'_>,
-    number: usize,
-    value: Option<&(Format, Vec<u8>)>,
-    ty: Type,
-) -> Result<Datum> {
+fn decode(context: &Context<'_>, number: usize, value: Option<(Format, &[u8])>, ty: Type) -> Result<Datum> {
     let target = ColumnType { ty, modifier: -1 };
     match value {
         None => Ok(Datum::Null),

@@ -6,12 +6,12 @@ use gnomon_parser::ast::Statement;
 
 use super::{
     StatementDescription,
-    portal::{Body, Portals},
+    portal::{Body, Portals, Unbound},
     prepared::{Prepared, Statements},
     setting::{show_columns, text_column},
 };
 use crate::{
-    Result,
+    Result, SqlError, SqlState,
     catalog::system,
     context::{ClientObjects, SessionContext},
     query::ResultColumn,
@@ -35,6 +35,47 @@ impl ClientObjects for Opened {
 }
 
 impl Opened {
+    /// Finds the statement that a portal is to run, with so many parameters, and plans it.
+    pub(super) fn unbound(
+        &self,
+        session: &mut SessionContext,
+        portal: &str,
+        statement: &str,
+        parameters: usize,
+    ) -> Result<Unbound> {
+        let prepared = self.statements.get(statement)?;
+        if let Some(statement) = prepared.statement() {
+            session.refuse_if_failed(statement)?;
+        }
+        if !portal.is_empty() {
+            self.portals.refuse_taken(portal)?;
+        }
+        session.ensure_transaction();
+        let body = if prepared.parsed.is_none() {
+            Body::Empty
+        } else if prepared.is_planned() {
+            let plan = prepared.plan(session)?;
+            Body::Plan { statement: Some(prepared.clone()), plan, running: None }
+        } else {
+            if prepared.planned_statement().is_some() {
+                prepared.plan(session)?;
+            }
+            Body::Command(prepared.clone())
+        };
+        let unbound = Unbound { prepared, body };
+        let required = unbound.types().len();
+        if parameters != required {
+            return Err(SqlError::new(
+                SqlState::PROTOCOL_VIOLATION,
+                format!(
+                    "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                    parameters, unbound.prepared.name, required
+                ),
+            ));
+        }
+        Ok(unbound)
+    }
+
     /// Describes a prepared statement: its parameters and columns.
     pub(super) fn describe(
         &self,

@@ -3,7 +3,7 @@
 //! A portal that has returned some of its rows goes on where it stopped; when another statement begins in between, the
 //! rest of its rows is read first and kept, since what a statement sees of the database ends with it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
@@ -17,7 +17,7 @@ use crate::{
     query::ResultColumn,
     statement::{Executor, KeptRows, Plan, Running, begin, fetch},
     syntax::on_fit_stack,
-    types::{Context, Datum, limit::row_bytes},
+    types::{Context, Datum, Type, limit::row_bytes},
 };
 
 /// The memory of a portal, beside its name, parameters and rows, in bytes.
@@ -48,6 +48,12 @@ pub(super) struct Portal {
     number: u64,
 }
 
+/// A statement that a portal is to run, before its parameters have values.
+pub(super) struct Unbound {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) body: Body,
+}
+
 /// How a portal was bound to a planned statement.
 pub(super) struct Bound {
     pub(super) statement: Arc<Prepared>,
@@ -66,6 +72,16 @@ pub(super) enum Body {
     },
     /// Another command.
     Command(Arc<Prepared>),
+}
+
+impl Unbound {
+    /// The types of its parameters.
+    pub(super) fn types(&self) -> Cow<'_, [Type]> {
+        match &self.body {
+            Body::Plan { plan, .. } => Cow::Borrowed(&plan.params),
+            _ => Cow::Owned(self.prepared.parameter_types()),
+        }
+    }
 }
 
 impl Portal {
