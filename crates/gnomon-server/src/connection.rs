@@ -192,8 +192,8 @@ impl Connection<'_> {
         loop {
             // Between two messages of the extended protocol, before Sync, the session is not idle.
             let limit = if self.is_ready { self.session.idle_limit() } else { None };
-            let after = limit.as_ref().map(|limit| limit.after);
-            let frame = match self.wire.read_within(self.shared.options.message_bytes_max, after) {
+            self.wire.limit_idle(limit.as_ref().map(|limit| limit.after))?;
+            let frame = match self.wire.read(self.shared.options.message_bytes_max) {
                 Err(End::TimedOut) => return Err(End::Fatal(self.idle_error(limit))),
                 other => other?,
             };
@@ -214,7 +214,7 @@ impl Connection<'_> {
         if self.is_skipping && message::is_known(frame.kind) && !message::ends_skipping(frame.kind) {
             return Ok(());
         }
-        let message = match self.wire.decode(frame) {
+        let message = match self.wire.body(frame).and_then(|body| message::decode(frame.kind, body)) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
             // The COPY is over: nothing is asked of what the client still sends of it.

@@ -25,7 +25,7 @@ use gnomon_sql::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
 
-use crate::message::{self, Decoded, Message, violation};
+use crate::message::{self, Decoded, violation};
 
 /// Output is sent once it is this long.
 const OUTPUT_BYTES: usize = 32 << 10;
@@ -231,14 +231,14 @@ impl Wire {
     }
 
     /// Counts the memory of long messages as a part of `memory`. A message that does not fit is skipped, and its
-    /// [`Wire::decode`] fails with 53200.
+    /// [`Wire::body`] fails with 53200.
     pub fn count_input(&mut self, memory: Held) {
         self.input_memory = Some(memory);
     }
 
     /// Reads a message without a type, as a connection begins with: its length, then the rest.
     pub fn read_untyped(&mut self) -> Result<Frame, End> {
-        self.read_frame(0, |_| message::SHORT_BYTES_MAX)
+        self.read_frame(0, message::SHORT_BYTES_MAX)
     }
 
     /// Reads a message of at most `bytes_max` bytes, its length field included. COPY data may be longer: a long message
@@ -250,23 +250,10 @@ impl Wire {
         if let Some(skipped) = self.skipped.take() {
             return self.skip(skipped);
         }
-        let limit = |kind| {
-            if message::may_be_long(kind) { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) }
-        };
-        self.read_frame(1, limit)
+        self.read_frame(1, bytes_max)
     }
 
-    /// As [`Wire::read`]; `limit` without a byte ends it too, with [`End::TimedOut`].
-    pub fn read_within(&mut self, bytes_max: usize, limit: Option<Duration>) -> Result<Frame, End> {
-        let timeout = match (limit, self.idle_timeout) {
-            (Some(limit), Some(idle)) => Some(limit.min(idle)),
-            (limit, idle) => limit.or(idle),
-        };
-        self.time_reads(timeout)?;
-        self.read(bytes_max)
-    }
-
-    fn read_frame(&mut self, prefix: usize, limit: impl Fn(u8) -> usize) -> Result<Frame, End> {
+    fn read_frame(&mut self, prefix: usize, bytes_max: usize) -> Result<Frame, End> {
         while self.unread.len() < prefix + 4 {
             self.make_room(prefix + 4).map_err(End::Fatal)?;
             self.fill()?;
@@ -283,11 +270,13 @@ impl Wire {
             self.copy_left = length - 4;
             return self.read_piece();
         }
-        if length > limit(kind) {
-            self.refused = if message::may_be_long(kind) { length } else { 0 };
+        let may_be_long = message::may_be_long(kind);
+        let limit = if may_be_long { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) };
+        if length > limit {
+            self.refused = if may_be_long { length } else { 0 };
             return Err(End::Fatal(
                 violation("invalid message length")
-                    .detail(format!("A message of {length} bytes exceeds the limit of {}.", limit(kind))),
+                    .detail(format!("A message of {length} bytes exceeds the limit of {limit}.")),
             ));
         }
         while self.unread.len() < prefix + length {
@@ -379,14 +368,6 @@ impl Wire {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    /// Decodes the last frame that was read.
-    ///
-    /// # Errors
-    /// Those of [`message::decode`], and 53200 for a message that there was no memory for.
-    pub fn decode(&self, frame: &Frame) -> Decoded<Message<'_>> {
-        message::decode(frame.kind, self.body(frame)?)
     }
 
     /// Returns the body of the last frame that was read.
@@ -524,6 +505,14 @@ impl Wire {
             socket.set_write_timeout(timeout)?;
         }
         self.set_ticking(false)
+    }
+
+    /// Bounds reads by `limit` beside the idle timeout: the shorter one without a byte ends them with [`End::TimedOut`].
+    pub fn limit_idle(&mut self, limit: Option<Duration>) -> Result<(), End> {
+        self.time_reads(match (limit, self.idle_timeout) {
+            (Some(limit), Some(idle)) => Some(limit.min(idle)),
+            (limit, idle) => limit.or(idle),
+        })
     }
 
     /// While it ticks, reads end with [`End::TimedOut`] every now and then, so that their caller can look whether
