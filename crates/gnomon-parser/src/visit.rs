@@ -1,7 +1,7 @@
 //! Walks through trees.
 //!
 //! A visitor has a method for each kind of node that walks are about. Left as it is, it walks through what is within the
-//! node; one that is written anew calls the `walk` method of its node where the walk is to go on, or not at all. Names of
+//! node; one that is overridden calls the `walk` method of its node where the walk is to go on, or not at all. Names of
 //! types, and the constants in them, are not visited.
 
 use std::ops::ControlFlow;
@@ -49,7 +49,7 @@ macro_rules! visitor {
                 self.walk_expr(expr)
             }
 
-            /// Walks through a query or a change; there is nothing in other statements.
+            /// Walks through a query or a change, as WITH has them. Walks end at other statements.
             fn walk_statement(&mut self, statement: &$($mut)? Statement) -> ControlFlow<Self::Break> {
                 match statement {
                     Statement::Query(query) => self.visit_query(query)?,

@@ -364,3 +364,37 @@ fn printed_queries_have_the_same_tree() {
     }
     assert!(count > 70, "{count}");
 }
+
+/// Words that may name anything, in places where they begin a clause when they are not in quotes.
+#[test]
+fn names_that_begin_clauses_are_printed_in_quotes() {
+    let words =
+        ["partition", "range", "rows", "groups", "recursive", "rollup", "cube", "sets", "search", "cycle"];
+    for word in words {
+        for sql in [
+            format!(
+                "SELECT sum(a) OVER (\"{word}\" ORDER BY b) FROM t WINDOW \"{word}\" AS (PARTITION BY c)"
+            ),
+            format!(
+                "SELECT sum(a) OVER \"{word}\" FROM t WINDOW \"{word}\" AS (), x AS (\"{word}\" ROWS 1 PRECEDING)"
+            ),
+            format!("SELECT 1 FROM t GROUP BY \"{word}\"(a), (\"{word}\"(a, b))"),
+            format!("WITH \"{word}\" AS (SELECT 1), \"{word}\" (\"{word}\") AS (SELECT 1) TABLE \"{word}\""),
+            format!(
+                "WITH RECURSIVE \"{word}\" AS (SELECT 1) SELECT \"{word}\" \"{word}\" FROM \"{word}\" \"{word}\""
+            ),
+            format!(
+                "SELECT \"{word}\".\"{word}\", (\"{word}\").\"{word}\", \"{word}\"[1] FROM \"{word}\"(1) AS \"{word}\" (\"{word}\")"
+            ),
+        ] {
+            let printed = |sql: &str| match &parse(sql).unwrap_or_else(|error| panic!("{error} in {sql}"))[0]
+                .statement
+            {
+                Statement::Query(query) => (query.to_string(), query.clone()),
+                other => panic!("{other:?}"),
+            };
+            let (text, tree) = printed(&sql);
+            assert_eq!(printed(&text).1, tree, "{sql} as {text}");
+        }
+    }
+}

@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use super::{Clause, commas};
 use crate::ast::{
     CommonTable, Distinct, Expr, Frame, FrameBound, FrameExclusion, FrameMode, FunctionReference,
-    GroupingElement, Join, JoinCondition, JoinKind, LockStrength, LockWait, LockingClause, Persistence,
-    Query, QueryBody, RelationReference, Select, SetOperationKind, SetOperations, SortBy, SortDirection,
-    Statement, TableColumn, TableReference, Target, WindowDefinition, With,
+    GroupingElement, Ident, Join, JoinCondition, JoinKind, LockStrength, LockWait, LockingClause,
+    Persistence, Query, QueryBody, RelationReference, Select, SetOperationKind, SetOperations, SortBy,
+    SortDirection, Statement, TableColumn, TableReference, Target, WindowDefinition, With,
 };
 
 impl Display for Query {
@@ -125,7 +125,11 @@ impl Display for Target {
 impl Display for GroupingElement {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            // A call of such a name would be the clause.
+            // Without parentheses, a call of such a name would be the clause.
+            GroupingElement::Expr(expr @ Expr::Function(call)) if matches!(&call.name.0[..], [name] if matches!(&*name.name, "rollup" | "cube")) =>
+            {
+                write!(f, "({expr})")
+            }
             GroupingElement::Expr(expr) => expr.fmt(f),
             GroupingElement::Empty(_) => f.write_str("()"),
             GroupingElement::Rollup(exprs, _) => write!(f, "ROLLUP ({})", commas(exprs)),
@@ -152,10 +156,23 @@ impl Display for SortBy {
     }
 }
 
+/// Prints a name in a place where these words, without quotes, would begin a clause.
+struct NotClause<'a>(&'a Ident, &'a [&'a str]);
+
+impl Display for NotClause<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.1.contains(&&*self.0.name) {
+            true => write!(f, "\"{}\"", self.0.name),
+            false => self.0.fmt(f),
+        }
+    }
+}
+
 impl Display for WindowDefinition {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(self.base.as_ref().map(|base| base.to_string()));
+        let base = self.base.as_ref().map(|base| NotClause(base, &["partition", "range", "rows", "groups"]));
+        parts.extend(base.map(|base| base.to_string()));
         if !self.partition_by.is_empty() {
             parts.push(format!("PARTITION BY {}", commas(&self.partition_by)));
         }
@@ -227,7 +244,7 @@ impl Display for With {
 
 impl Display for CommonTable {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.name.fmt(f)?;
+        NotClause(&self.name, &["recursive"]).fmt(f)?;
         if !self.columns.is_empty() {
             write!(f, " ({})", commas(&self.columns))?;
         }
