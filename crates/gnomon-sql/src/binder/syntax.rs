@@ -1,12 +1,14 @@
 //! Readings of the syntax tree that several parts share: names, operators, sort keys.
 
-use gnomon_parser::ast::{
-    self, Constant, OperatorName, QualifiedName, RelationName, SortBy, SortDirection, Value,
+use gnomon_parser::{
+    Position,
+    ast::{self, Constant, OperatorName, QualifiedName, RelationName, SortBy, SortDirection, Value},
 };
 
 use crate::{
     Result, SqlError, SqlState,
     executor::{Expr, plan::SortKey},
+    types::{Type, format_type},
 };
 
 /// The parts of a name between dots, as messages show them.
@@ -136,4 +138,30 @@ pub fn sort_key(expr: Expr, item: &SortBy) -> Result<SortKey> {
         }
     };
     Ok(SortKey { expr, descending, nulls_first: item.is_nulls_first.unwrap_or(descending) })
+}
+
+/// The collations that order as all text does.
+const COLLATIONS: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
+
+/// Checks COLLATE of what has this type, if that is known.
+///
+/// # Errors
+/// 42704 for a collation that does not exist, 42804 for a type that has none.
+pub fn check_collation(collation: &QualifiedName, ty: Option<Type>, position: Position) -> Result<()> {
+    let name = match &collation.0[..] {
+        [name] => Some(&*name.name),
+        [schema, name] if *schema.name == *"pg_catalog" => Some(&*name.name),
+        _ => None,
+    };
+    if !name.is_some_and(|name| COLLATIONS.contains(&name)) {
+        let message = format!("collation \"{}\" for encoding \"UTF8\" does not exist", dotted(collation));
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).at(position));
+    }
+    match ty {
+        Some(ty) if ty.info().collation == 0 => {
+            let message = format!("collations are not supported by type {}", format_type(ty, None));
+            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(position))
+        }
+        _ => Ok(()),
+    }
 }

@@ -10,7 +10,7 @@ use gnomon_parser::ast::{
     OnCommit, Persistence, QualifiedName, SequenceOption, SequenceOptionKind, TableElement,
 };
 
-use crate::{Notice, Result, SqlError, SqlState, types::Type};
+use crate::{Notice, Result, SqlError, SqlState, query, types::Type};
 
 /// The only tablespace.
 const TABLESPACE: &str = "pg_default";
@@ -52,9 +52,6 @@ const TABLE_METHOD: &str = "heap";
 const INDEX_METHOD: &str = "btree";
 /// PostgreSQL's other index access methods.
 const OTHER_INDEX_METHODS: [&str; 5] = ["hash", "gist", "gin", "spgist", "brin"];
-
-/// The collations that order as all text does.
-const COLLATIONS: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
 fn refuse(present: bool, what: &str) -> Result<()> {
     if present { Err(SqlError::unsupported(what)) } else { Ok(()) }
@@ -146,25 +143,7 @@ pub(super) fn check_tablespace(tablespace: Option<&Ident>) -> Result<()> {
 
 /// Checks COLLATE of a column, whose type is given if it is known.
 pub(super) fn check_collation(collation: Option<&QualifiedName>, ty: Option<Type>) -> Result<()> {
-    let Some(collation) = collation else { return Ok(()) };
-    let name = match &collation.0[..] {
-        [name] => Some(&*name.name),
-        [schema, name] if *schema.name == *"pg_catalog" => Some(&*name.name),
-        _ => None,
-    };
-    if !name.is_some_and(|name| COLLATIONS.contains(&name)) {
-        let name = collation.0.iter().map(|part| &*part.name).collect::<Vec<_>>().join(".");
-        let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
-        return Err(undefined(message).at(collation.position()));
-    }
-    match ty {
-        Some(ty) if ty.info().collation == 0 => {
-            let ty = crate::types::format_type(ty, None);
-            let message = format!("collations are not supported by type {ty}");
-            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(collation.position()))
-        }
-        _ => Ok(()),
-    }
+    collation.map_or(Ok(()), |collation| query::check_collation(collation, ty, collation.position()))
 }
 
 /// Tells that CACHE has no effect, if it is among the options of a sequence.

@@ -17,7 +17,7 @@ use super::{
     located::{at_expr, at_node},
     scope::{Clause, Place},
     statement::Statement,
-    syntax::{as_row, dotted, operator_name},
+    syntax::{as_row, check_collation, operator_name},
     typing::{row_expected, row_operator},
 };
 use crate::{
@@ -205,13 +205,10 @@ impl ExpressionBinder<'_, '_> {
     }
 
     fn collate(&mut self, collate: &ast::Collate, place: Place<'_>) -> Result<Expr> {
-        match &*collate.collation.last().name {
-            "default" | "C" | "POSIX" | "ucs_basic" => self.bind(&collate.operand, place),
-            _ => Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("collation \"{}\" for encoding \"UTF8\" does not exist", dotted(&collate.collation)),
-            )),
-        }
+        let operand = self.bind(&collate.operand, place)?;
+        let ty = Some(operand.ty.ty).filter(|ty| *ty != Type::Unknown);
+        check_collation(&collate.collation, ty, collate.position)?;
+        Ok(operand)
     }
 
     fn case(&mut self, case: &ast::Case, place: Place<'_>) -> Result<Expr> {
