@@ -34,7 +34,12 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a constraint has no table"));
             };
             let table = ddl.session.view().table(&ddl.session.name(&relation_of(table)?)?)?;
-            constraint_key(&table, &name.last().name)?
+            let key = constraint_key(&table, &name.last().name)?;
+            if key.is_none() {
+                let why = "a CHECK has no row of its own";
+                ddl.notices.push(Notice::no_effect("COMMENT ON CONSTRAINT", why));
+            }
+            key
         }
         ObjectKind::Table | ObjectKind::Index | ObjectKind::Sequence | ObjectKind::View => {
             let name = ddl.session.name(&relation_of(name)?)?;

@@ -364,7 +364,7 @@ fn kind_name(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// The relation of this name if it exists, else an error or, with IF EXISTS, a notice.
+/// Tells by a notice that an object is missing; without IF EXISTS, fails.
 fn skip_missing(name: &Name, kind: &str, if_exists: bool, notices: &mut Vec<Notice>) -> Result<()> {
     if !if_exists {
         return Err(name.missing(kind));
