@@ -109,6 +109,32 @@ fn values_are_parameters() {
     assert_eq!(value(&mut s, "SELECT b FROM t"), "it's");
 }
 
+/// EXECUTE of what the protocol has prepared and has no plan of its own.
+#[test]
+fn commands_that_the_protocol_prepared_are_executed_by_name() {
+    let db = database();
+    let mut s = session(&db);
+    ok(&mut s, "CREATE TABLE t (a int)");
+    for (name, sql) in [
+        ("show", "SHOW statement_timeout"),
+        ("explain", "EXPLAIN SELECT a FROM t WHERE a = $1"),
+        ("execute", "EXECUTE show"),
+        ("begin", "BEGIN"),
+        ("empty", ""),
+    ] {
+        s.prepare(name, sql, &[]).unwrap();
+    }
+    s.sync().unwrap();
+    assert_eq!(value(&mut s, "EXECUTE show"), "0");
+    assert_eq!(state(&mut s, "EXECUTE show(1)"), SqlState::SYNTAX_ERROR);
+    assert!(value(&mut s, "EXECUTE explain(1)").contains("Scan"));
+    assert_eq!(state(&mut s, "EXECUTE explain"), SqlState::SYNTAX_ERROR);
+    assert_eq!(state(&mut s, "EXECUTE execute"), SqlState::FEATURE_NOT_SUPPORTED);
+    ok(&mut s, "EXECUTE empty");
+    ok(&mut s, "EXECUTE begin");
+    assert_eq!(s.status(), TransactionStatus::InTransaction);
+}
+
 #[test]
 fn prepared_statements_run_by_portals() {
     let db = database();

@@ -1,6 +1,10 @@
 //! Advice on what to do instead of statements that are not carried out.
 
-/// Advice by the beginning of the statement's name.
+use gnomon_parser::ast::Unsupported;
+
+use crate::SqlError;
+
+/// Advice by the statement's name.
 const HINTS: [(&str, &str); 11] = [
     ("REINDEX", "An index is never in need of it; DROP INDEX and CREATE INDEX make one anew."),
     ("CLUSTER", "Rows stand in the order of the primary key."),
@@ -15,7 +19,11 @@ const HINTS: [(&str, &str); 11] = [
     ("MERGE", "Use INSERT ... ON CONFLICT."),
 ];
 
-/// Returns advice on what to do instead of the statement of this name.
-pub(super) fn hint_instead(name: &str) -> Option<&'static str> {
-    HINTS.iter().find(|(beginning, _)| name.starts_with(beginning)).map(|(_, hint)| *hint)
+/// Returns the error of a statement that is not carried out, with advice.
+pub(super) fn unsupported(statement: &Unsupported) -> SqlError {
+    let error = SqlError::unsupported(&statement.feature).at(statement.position);
+    match HINTS.iter().find(|(name, _)| *name == statement.feature) {
+        Some((_, hint)) => error.hint(*hint),
+        None => error,
+    }
 }

@@ -205,12 +205,7 @@ impl Session {
         let Some(mut first) = first else { return self.sync() };
         let mut done = self.sync();
         while let Err(error) = done {
-            let is_at_its_end = error.state() != SqlState::SERIALIZATION_FAILURE;
-            done = if is_at_its_end {
-                Err(error)
-            } else {
-                self.run_first_again(&mut first, error, sink).map(|_| ())
-            };
+            done = self.run_first_again(&mut first, error, sink).map(drop);
             match done {
                 Ok(()) => done = self.sync(),
                 Err(_) => {

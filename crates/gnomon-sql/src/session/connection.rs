@@ -13,7 +13,7 @@ use super::{
     opened::Opened,
 };
 use crate::{
-    Result, SqlError, SqlState,
+    Result,
     context::{SessionContext, State},
     database::{SessionOptions, SqlDatabase, progress::ProgressBoard, registry::shown_query},
     memory::{Account, Held},
@@ -190,13 +190,11 @@ impl Session {
         self.context.refuse_if_failed(statement)?;
         if is_planned(statement) {
             self.opened.portals.settle(&mut self.context, None)?;
-            let mut plan_it = |session: &mut SessionContext| plan(session, statement, &[]);
+            let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
             let planned = plan_it(&mut self.context)?;
-            if !planned.params.is_empty() {
-                return Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, "there is no parameter $1"));
-            }
+            planned.refuse_missing(command.values)?;
             let planned = begin(&mut self.context, planned, &mut plan_it)?;
-            return self.executor().run(&planned, &[], sink);
+            return self.executor().run(&planned, command.values, sink);
         }
         // The end of a transaction closes its portals, and reads those to their end that stay.
         if !matches!(

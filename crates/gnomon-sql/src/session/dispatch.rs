@@ -2,13 +2,13 @@
 
 use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transaction};
 
-use super::{Session, advice::hint_instead, backup, command::Command, cursor, explain, maintenance, setting};
+use super::{Session, advice, backup, command::Command, cursor, explain, maintenance, setting};
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::two_phase,
     copy, ddl,
     sink::{Sink, Tag, tag},
-    statement::{begin, bind_arguments, refuse_unplanned},
+    statement::{begin, bind_arguments},
     syntax::on_fit_stack,
     types::column_type,
 };
@@ -69,13 +69,7 @@ impl Session {
             Statement::Explain(explain) => {
                 explain::explain(&mut self.executor(), explain, command, notices, sink)
             }
-            Statement::Unsupported(unsupported) => {
-                let error = SqlError::unsupported(&unsupported.feature).at(unsupported.position);
-                Err(match hint_instead(&unsupported.feature) {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                })
-            }
+            Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
             statement => match ddl::run(&mut self.context, statement, notices)? {
                 Some(outcome) => Ok(outcome),
                 None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation")),
@@ -122,7 +116,6 @@ impl Session {
 
     /// PREPARE.
     fn prepare_named(&mut self, prepare: &Prepare, command: Command<'_>) -> Result<Tag> {
-        refuse_unplanned(&prepare.statement)?;
         let types = prepare.types.iter().map(|ty| column_type(ty).map(|ty| ty.ty));
         let types = types.collect::<Result<_>>()?;
         let body = Some(command.parsed.part(&prepare.statement));
@@ -149,29 +142,29 @@ impl Session {
         let Execute { name, arguments } = execute;
         let name = &*name.name;
         let prepared = self.opened.statements.get(name)?;
-        if !prepared.is_planned() {
-            return match prepared.command() {
-                // EXECUTE cannot be prepared by name, so this does not go in circles.
-                Some(command) if !matches!(command.parsed.statement, Statement::Execute(_)) => {
-                    self.run(Command { is_alone, ..command }, sink)
-                }
-                _ => Ok(Tag::new()),
-            };
+        // Its text is empty.
+        let Some(command) = prepared.command() else { return Ok(Tag::new()) };
+        if matches!(command.parsed.statement, Statement::Execute(_)) {
+            return Err(SqlError::unsupported("EXECUTE of a prepared EXECUTE"));
         }
-        let plan = prepared.plan(&mut self.context)?;
-        if arguments.len() != plan.params.len() {
+        let plan = prepared.is_planned().then(|| prepared.plan(&mut self.context)).transpose()?;
+        let types = plan.as_ref().map_or_else(|| prepared.parameter_types(), |plan| plan.params.clone());
+        if arguments.len() != types.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
                 format!("wrong number of parameters for prepared statement \"{name}\""),
             )
-            .detail(format!(
-                "Expected {} parameters but got {}.",
-                plan.params.len(),
-                arguments.len()
-            )));
+            .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
-        let params = bind_arguments(&mut self.context, arguments, &plan.params)?;
-        let nesting = prepared.parsed.as_ref().map_or(0, |parsed| parsed.nesting);
+        let Some(plan) = plan else {
+            let values = match arguments.is_empty() {
+                true => Vec::new(),
+                false => bind_arguments(&mut self.context, arguments, &types)?,
+            };
+            return self.run(Command { is_alone, types: &types, values: &values, ..command }, sink);
+        };
+        let params = bind_arguments(&mut self.context, arguments, &types)?;
+        let nesting = command.parsed.nesting;
         on_fit_stack(nesting, || {
             let plan = begin(&mut self.context, plan, &mut |session| prepared.plan(session))?;
             self.executor().run(&plan, &params, sink)

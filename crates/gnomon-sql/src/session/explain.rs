@@ -3,6 +3,7 @@
 use gnomon_parser::ast::{Explain, Statement};
 
 use super::{
+    advice,
     command::Command,
     setting::{plain_context, text_column},
 };
@@ -92,9 +93,7 @@ pub(super) fn explain(
     match statement {
         Statement::Execute(_) => return Err(SqlError::unsupported("EXPLAIN EXECUTE")),
         Statement::CreateTableAs(_) => return Err(SqlError::unsupported("EXPLAIN CREATE TABLE AS")),
-        Statement::Unsupported(unsupported) => {
-            return Err(SqlError::unsupported(&unsupported.feature).at(unsupported.position));
-        }
+        Statement::Unsupported(unsupported) => return Err(advice::unsupported(unsupported)),
         _ => {}
     }
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);

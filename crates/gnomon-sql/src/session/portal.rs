@@ -22,6 +22,7 @@ use crate::{
 
 /// The memory of a portal, beside its name, parameters and rows, in bytes.
 const PORTAL_BYTES: usize = 1024;
+
 /// A portal, or a cursor.
 pub(super) struct Portal {
     pub(super) body: Body,
@@ -38,8 +39,6 @@ pub(super) struct Portal {
     pub(super) hold: bool,
     /// True if the transaction that made it has committed.
     committed: bool,
-    /// Number of rows that it returned.
-    returned: u64,
     /// The formats in which a client wants the columns of its rows.
     pub(super) formats: Arc<[Format]>,
     /// The memory that it takes without its rows.
@@ -143,7 +142,6 @@ impl Portal {
             }
             let Some(rows) = running.as_mut() else { return Ok((0, None)) };
             let (sent, end) = fetch(executor.session, rows, &self.params, max_rows, send)?;
-            self.returned += sent;
             if !end {
                 return Ok((sent, None));
             }
@@ -214,7 +212,6 @@ impl Portals {
             tag: None,
             hold: false,
             committed: false,
-            returned: 0,
             formats: Arc::default(),
             memory,
             number,

@@ -15,6 +15,6 @@ mod run;
 
 pub(crate) use compiled::{Compiled, Procedures, check_body};
 pub(crate) use kept::KeptRows;
-pub(crate) use plan::{Plan, plan, refuse_unplanned};
+pub(crate) use plan::{Plan, plan};
 pub use replay::procedures;
 pub(crate) use run::{Executor, Running, begin, bind_arguments, fetch};

@@ -12,11 +12,10 @@ use crate::{
     dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
     query::{Binder, ParameterNames, Planned, ResultColumn},
-    syntax::is_planned,
     types::{Context, Datum, Type, datetime::IntervalStyle},
 };
 
-/// A query or DML statement, planned.
+/// A query, DML statement or CALL, planned.
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
     /// The types of its parameters.
@@ -212,14 +211,4 @@ fn plan_now(
             time,
         }))
     })
-}
-
-/// Fails if a statement within PREPARE or a procedure cannot be planned.
-pub(crate) fn refuse_unplanned(statement: &Statement) -> Result<()> {
-    match is_planned(statement) {
-        true => Ok(()),
-        false => {
-            Err(SqlError::new(SqlState::SYNTAX_ERROR, "only queries, INSERT, UPDATE and DELETE fit here"))
-        }
-    }
 }

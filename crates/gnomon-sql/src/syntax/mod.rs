@@ -134,7 +134,7 @@ pub(crate) fn parse(
     }
     // Clients of the protocol cannot send a zero byte in a text; embedders can.
     if sql.contains('\0') {
-        validate_text(b"\0")?;
+        validate_text(sql.as_bytes())?;
     }
     watch(0)?;
     let mut refusal = None;
