@@ -1,5 +1,6 @@
 //! Failpoints: named faults beside the code that tests turn on, to see that they would be found. They are nothing in a
-//! normal build: [`Failpoints`] has no size there, and [`Failpoints::is_on`] is the constant `false`.
+//! normal build: [`Failpoints`] has no size there, and [`Failpoints::is_on`] is the constant `false`. They are something
+//! in the tests of this crate, and with its feature `testing`, which the tests of `gnomon-objects` turn on.
 //!
 //! A set of failpoints belongs to one store, log or lock manager and to all its parts, which have clones of it. Tests
 //! run in parallel, so no set is global. Code without an instance, such as the access methods, takes the set of its
@@ -10,17 +11,17 @@
 //! 1. Name the fault in [`Failpoint`], under its room: the state of affairs that it brings about, not an order.
 //! 2. Ask for it where the code would go wrong: `if !self.failpoints.is_on(Failpoint::MoveUnsynced) { file.sync()? }`.
 //!    A fault that is longer than a line gets a function of its own below.
-//! 3. Turn it on in a test, [`Failpoints::turn_on`], and require that the test fails. Tests in which threads run by a
+//! 3. Turn it on in a test, `Failpoints::turn_on`, and require that the test fails. Tests in which threads run by a
 //!    seeded schedule make room for a race by [`Failpoints::linger`].
 //!
 //! No other file has a `cfg` for faults. What they do is compiled in every build, and left out of a normal one, as
 //! the branch is never taken.
 
-pub(crate) use set::Failpoints;
+pub use set::Failpoints;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failpoint {
+pub enum Failpoint {
     // page
     /// A frame counts as unpinned before its holder lets go of it.
     UnpinnedEarly,
@@ -53,7 +54,7 @@ pub(crate) enum Failpoint {
     /// A block counts of which only a part was written.
     TornTailAccepted,
 
-    // access::objects
+    // gnomon-objects
     /// A page that is divided keeps what it has.
     PageUncut,
     /// When a page is divided in three and the second new one cannot be had, the first is not given back.
@@ -164,13 +165,13 @@ pub(crate) enum Failpoint {
     PartitionsNotLocked,
 }
 
-#[cfg(not(test))]
+#[cfg(not(any(test, feature = "testing")))]
 mod set {
     use super::Failpoint;
 
     /// The failpoints of an instance, all off.
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Failpoints {}
+    pub struct Failpoints {}
 
     impl Failpoints {
         /// Returns the set of this thread.
@@ -191,7 +192,7 @@ mod set {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod set {
     use std::sync::{
         Arc,
@@ -202,7 +203,7 @@ mod set {
 
     /// The failpoints of an instance. Clones are the same set.
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct Failpoints {
+    pub struct Failpoints {
         /// A bit for each. Not the engine's atomics: schedules are not about them.
         bits: Arc<[AtomicU64; 2]>,
     }

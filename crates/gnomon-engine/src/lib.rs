@@ -28,11 +28,13 @@ mod database;
 pub mod disk;
 pub mod env;
 mod error;
-mod failpoint;
+#[doc(hidden)]
+pub mod failpoint;
 mod id;
+#[doc(hidden)]
+pub mod level0;
 pub mod lock;
 mod mvcc;
-pub mod objects;
 pub mod op;
 mod page;
 mod procedure;

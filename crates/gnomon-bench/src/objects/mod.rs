@@ -189,11 +189,11 @@ impl Victim {
         }
     }
 
-    fn rule(self) -> gnomon_engine::objects::Victim {
+    fn rule(self) -> gnomon_objects::Victim {
         match self {
-            Victim::Requester => gnomon_engine::objects::Victim::Requester,
-            Victim::Youngest => gnomon_engine::objects::Victim::Youngest,
-            Victim::LeastLost => gnomon_engine::objects::Victim::LeastLost,
+            Victim::Requester => gnomon_objects::Victim::Requester,
+            Victim::Youngest => gnomon_objects::Victim::Youngest,
+            Victim::LeastLost => gnomon_objects::Victim::LeastLost,
         }
     }
 }

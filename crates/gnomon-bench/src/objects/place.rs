@@ -9,11 +9,10 @@ use std::{collections::HashMap, path::PathBuf};
 use gnomon_engine::{
     Database, Direction, KeyRange, Options, PageSize, RowLock, Transaction, TreeLock, TxnOptions,
     env::Rng,
-    objects::{
-        LogShape, ObjectDatabase, ObjectId, ObjectOptions, ObjectShape, ObjectTransaction, Operation,
-        Reference,
-    },
     sync::atomic::{AtomicBool, Ordering},
+};
+use gnomon_objects::{
+    LogShape, ObjectDatabase, ObjectId, ObjectOptions, ObjectShape, ObjectTransaction, Operation, Reference,
 };
 
 use super::{

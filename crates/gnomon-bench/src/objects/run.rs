@@ -8,13 +8,13 @@ use std::{collections::HashMap, time::Duration};
 
 use gnomon_engine::{
     env::{Clock, Rng, SystemClock},
-    objects::LevelWaits,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
         thread,
     },
 };
+use gnomon_objects::LevelWaits;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 

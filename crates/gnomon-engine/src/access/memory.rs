@@ -16,18 +16,18 @@ type Frame = Arc<Latch<Page>>;
 
 /// The store. Page numbers are not used again, so that a stale one is noticed.
 #[derive(Default)]
-pub(super) struct MemoryPages {
+pub struct MemoryPages {
     /// None where the page was freed.
     frames: RwLock<Vec<Option<Frame>>>,
     changes: Arc<AtomicU64>,
     allocations_left: Mutex<Option<usize>>,
     restructured: AtomicU64,
     /// A bug that the tests must catch: splits and merges are not counted.
-    pub(super) forgets_splits: bool,
+    pub forgets_splits: bool,
 }
 
 /// Holds a page exclusively.
-pub(super) struct WriteGuard {
+pub struct WriteGuard {
     id: PageId,
     page: LatchWrite<Page>,
     changes: Arc<AtomicU64>,
@@ -56,35 +56,35 @@ impl PageGuard for WriteGuard {
 
 impl MemoryPages {
     /// Returns the number of pages.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ids().len()
     }
 
     /// The pages there are.
-    pub(super) fn ids(&self) -> Vec<PageId> {
+    pub fn ids(&self) -> Vec<PageId> {
         let frames = self.frames.read();
         (0..).map(PageId).zip(frames.iter()).filter(|(_, frame)| frame.is_some()).map(|(id, _)| id).collect()
     }
 
     /// Returns the number of pages of each size.
-    pub(super) fn sizes(&self) -> PageCounts {
+    pub fn sizes(&self) -> PageCounts {
         let mut counts = PageCounts::default();
         self.ids().into_iter().for_each(|id| counts[self.read(id).unwrap().size()] += 1);
         counts
     }
 
     /// Returns the number of times that a page was changed.
-    pub(super) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
     /// Lets so many allocations succeed, and no more; none lifts the limit.
-    pub(super) fn limit_allocations(&self, count: Option<usize>) {
+    pub fn limit_allocations(&self, count: Option<usize>) {
         *self.allocations_left.lock() = count;
     }
 
     /// Changes a page without the knowledge of the tree.
-    pub(super) fn damage(&self, id: PageId, f: impl FnOnce(&mut [u8])) {
+    pub fn damage(&self, id: PageId, f: impl FnOnce(&mut [u8])) {
         f(self.write(id).unwrap().body_mut());
     }
 
@@ -156,14 +156,16 @@ impl PageWrite for MemoryPages {
 }
 
 /// A small generator of random numbers (SplitMix64, Steele et al. 2014).
-pub(super) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    /// Makes a generator that repeats its numbers for the same seed.
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// Returns the next number.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -172,7 +174,7 @@ impl Random {
     }
 
     /// A number less than `bound`.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next_u64() % bound as u64) as usize
     }
 }

@@ -1,4 +1,4 @@
-//! Access methods: plain algorithms over page transactions. Here, the B+tree; complex objects are in [`objects`].
+//! Access methods: plain algorithms over page transactions. Here, the B+tree.
 //!
 //! A [`Tree`] is an ordered map from keys to values, in pages of a store. It promises that every call sees and leaves
 //! a correct tree, whatever other threads do to it meanwhile, and that damaged pages make errors and nothing worse.
@@ -48,9 +48,8 @@ mod check;
 mod directory;
 mod key;
 mod layout;
-#[cfg(test)]
-mod memory;
-pub mod objects;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod memory;
 mod overflow;
 mod range;
 mod reclaim;

@@ -345,7 +345,7 @@ fn nodes_of_every_size_split_at_their_limits() {
         let third = size.body_bytes() / 3;
         for round in 0..if size.bytes() > 64 << 10 { 60 } else { 200 } {
             let mut key = vec![1; [4, longest / 2, longest][random.below(3)]];
-            key[..2].copy_from_slice(&(random.next() as u16).to_be_bytes());
+            key[..2].copy_from_slice(&(random.next_u64() as u16).to_be_bytes());
             let room = third.saturating_sub(key.len()).min(65_520 - longest);
             let value =
                 vec![7; [0, 5, room / 2, room - 20, room - 10, room, third, 2 * third][random.below(8)]];
@@ -440,7 +440,7 @@ fn random_keys_fill_two_thirds() {
     let (pages, tree) = new_tree();
     let mut random = Random::new(1);
     for _ in 0..20_000 {
-        put(tree, &pages, &random.next().to_be_bytes(), &[7; 30]);
+        put(tree, &pages, &random.next_u64().to_be_bytes(), &[7; 30]);
     }
     let report = check(tree, &pages);
     assert!((0.6..0.8).contains(&report.leaf_fill), "{}", report.leaf_fill);
@@ -483,7 +483,7 @@ fn separators_can_be_keys() {
         for round in 0..300 {
             // Separators are about as long as what the keys have in common.
             let mut key = vec![1; [2, 700, 1000][seed as usize % 3]];
-            key.extend_from_slice(&(random.next() as u16).to_be_bytes());
+            key.extend_from_slice(&(random.next_u64() as u16).to_be_bytes());
             if round % 3 == 0 {
                 let leaf = tree.leaf(&pages, Seek::At(&key)).unwrap();
                 key = leaf.lower().or(leaf.upper()).map_or(key, <[u8]>::to_vec);
@@ -517,7 +517,7 @@ fn deletes_give_pages_back_in_every_order() {
             2 => numbers.sort_by_key(|number| (number % 7, *number)),
             _ => {
                 let mut random = Random::new(order);
-                numbers.sort_by_cached_key(|_| random.next());
+                numbers.sort_by_cached_key(|_| random.next_u64());
             }
         }
         let (first, second) = numbers.split_at(COUNT as usize * 9 / 10);
@@ -538,7 +538,7 @@ fn a_full_store_changes_nothing() {
     let mut refused = 0;
     for round in 0..1500 {
         let mut key = vec![0; [4, 1000][random.below(2)]];
-        key[..4].copy_from_slice(&(random.next() as u32).to_be_bytes());
+        key[..4].copy_from_slice(&(random.next_u64() as u32).to_be_bytes());
         let value = vec![9; [10, 700, 9000][random.below(3)]];
         pages.limit_allocations(Some(round % 4));
         match tree.update(&pages, &key, &mut |_| Change::Put(Cow::Borrowed(&value))) {
@@ -725,7 +725,7 @@ fn damaged_pages_make_errors_and_nothing_worse() {
                     let end = if random.below(4) == 0 { body.len() } else { 64 };
                     let at = random.below(end);
                     body[at] = match random.below(3) {
-                        0 => random.next() as u8,
+                        0 => random.next_u64() as u8,
                         1 => body[at] ^ (1 << random.below(8)),
                         _ => body[at].wrapping_add(1),
                     };

@@ -24,7 +24,7 @@ pub struct LevelWaits {
 
 /// Counts for [`LevelWaits`].
 #[derive(Default)]
-pub(crate) struct WaitCounter {
+pub struct WaitCounter {
     requests: AtomicU64,
     waits: AtomicU64,
     waited_ns: AtomicU64,

@@ -93,8 +93,7 @@ mod shard;
 mod tests;
 mod weak;
 
-pub use counter::LevelWaits;
-pub(crate) use counter::WaitCounter;
+pub use counter::{LevelWaits, WaitCounter};
 pub use deadlock::Victim;
 pub use escrow::{Claim, Pending};
 pub(crate) use escrow::{Hold, claims_of_two, first_refused};

@@ -42,7 +42,7 @@ impl PageSize {
 
     /// The size of the smallest page of a database, as an option gives it in bytes: at most the default one, which a
     /// store keeps its own in.
-    pub(crate) fn smallest(bytes: usize) -> Result<PageSize> {
+    pub fn smallest(bytes: usize) -> Result<PageSize> {
         PageSize::from_bytes(bytes).filter(|size| *size <= PageSize::DEFAULT).ok_or_else(|| {
             Error::BadOption(format!("page_bytes_min is {bytes}: give it 512, 1024, 2048 or 4096"))
         })
@@ -64,12 +64,12 @@ impl PageSize {
     }
 
     /// The number by which it is stored: log2 of its bytes, less 9.
-    pub(crate) const fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         self.0
     }
 
     /// The size with this number, if there is one.
-    pub(crate) const fn from_code(code: u8) -> Option<PageSize> {
+    pub const fn from_code(code: u8) -> Option<PageSize> {
         if code <= PageSize::MAX.0 { Some(PageSize(code)) } else { None }
     }
 

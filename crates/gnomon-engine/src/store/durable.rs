@@ -239,7 +239,7 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
         }
     }
 
-    /// Writes batches for as long as others wait for some, up to [`BATCHES_LED_MAX`].
+    /// Writes batches for as long as others wait for some, up to `BATCHES_LED_MAX`.
     fn lead_batches(&self) -> Result<()> {
         let interval = self.durability().state.lock().interval;
         let mut led = 0;

@@ -11,8 +11,8 @@ pub mod shadow;
 
 pub use any::{Store, StoreStats};
 pub use durable::{Durability, GroupCommit};
-pub(crate) use shadow::PinnedRoot;
-pub use shadow::{Activity, DiskInfo, FILE, Finding, PrivatePages, Repair, ScrubReport, Severity};
+pub use shadow::{Activity, DiskInfo, FILE, Finding, Repair, ScrubReport, Severity};
+pub(crate) use shadow::{PinnedRoot, PrivatePages};
 
 use std::ops::{Deref, DerefMut};
 

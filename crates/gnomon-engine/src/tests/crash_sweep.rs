@@ -248,7 +248,7 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
         let unasked = rng.chance(1, 10);
         match &db.0.inner.store {
             Store::Shadow(store) if unasked => store.batcher.confirm()?,
-            Store::Logged(store) if unasked => store.log.write_large_spheres()?,
+            Store::Logged(store) if unasked => store.write_large_spheres()?,
             _ => {}
         }
         match &pinned {

@@ -68,7 +68,7 @@ impl Immediate {
         keyspace: &Keyspace,
         store: &LoggedStore,
     ) -> &'l mut LockOwner {
-        page_locks.get_or_insert_with(|| keyspace.locks.owner(TxnId(store.log.new_id())))
+        page_locks.get_or_insert_with(|| keyspace.locks.owner(store.new_id()))
     }
 
     /// Returns the number of subtransactions.
@@ -307,7 +307,7 @@ pub(super) fn undo_losers(keyspace: &Keyspace, logged: &LoggedStore, losers: &[L
     for loser in losers {
         let mut page_locks = keyspace.locks.owner(loser.txn);
         for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
-            let undo = undo::decode(&logged.log.undo_record(loser, index)?)?;
+            let undo = undo::decode(&logged.undo_record(loser, index)?)?;
             compensate(keyspace, logged, loser.txn, &mut page_locks, &[Done { subtxn: *subtxn, undo }])?;
         }
         logged.end_undone(loser.txn);

@@ -159,7 +159,7 @@ impl Method for PageWal {
 
     fn new_txn_id(&self) -> TxnId {
         // Undo records in the log name transactions.
-        TxnId(self.store.log.new_id())
+        self.store.new_id()
     }
 
     fn note_change(
@@ -258,12 +258,12 @@ impl Method for PageWal {
     }
 
     fn due(&self) -> Due {
-        Due { clean: self.store.log.has_large_sphere(), ..Due::default() }
+        Due { clean: self.store.has_large_sphere(), ..Due::default() }
     }
 
     fn clean_some(&self) -> bool {
         // A failure poisons the store.
-        let _ = self.store.log.write_large_spheres();
+        let _ = self.store.write_large_spheres();
         false
     }
 
@@ -276,7 +276,7 @@ impl Method for PageWal {
     }
 
     fn log(&self) -> (u64, Option<LogCounts>) {
-        (self.store.log.log_bytes(), None)
+        (self.store.log_bytes(), None)
     }
 
     fn pages_in_use(&self) -> Option<Vec<PageId>> {

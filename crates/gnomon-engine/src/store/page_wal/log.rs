@@ -235,7 +235,7 @@ impl PageLog {
         csn
     }
 
-    /// True if a sphere has become so large that it should be written ([`LoggedStore::write_large_spheres`]).
+    /// True if a sphere has become so large that it should be written ([`PageLog::write_large_spheres`]).
     pub fn has_large_sphere(&self) -> bool {
         self.state.lock().spheres.largest().is_some_and(|(_, pages)| pages > self.limits.sphere_pages_max)
     }

@@ -71,6 +71,8 @@ mod schedules;
 mod space;
 mod sphere;
 mod subtxn;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 mod trees;
@@ -94,8 +96,6 @@ use crate::{
 pub use open::{Loser, Opening};
 pub use root::LOG_FILES_MAX;
 pub use subtxn::{PageAccess, Subtxn};
-#[cfg(all(test, not(shuttle)))]
-pub(crate) use tests::{LogEntry, log_entries};
 pub use trees::{TreeAccess, TreeSubtxn};
 
 /// The file of pages.
@@ -175,11 +175,12 @@ pub enum Undo<'a> {
 
 /// A store of pages that are written in place behind a log.
 pub struct LoggedStore {
-    pub log: PageLog,
+    log: PageLog,
     locks: PageLocks,
     /// True if it was closed. Held shared while a subtransaction or a transaction ends.
     closed: RwLock<bool>,
-    pub(crate) failpoints: Failpoints,
+    /// Faults that tests have turned on.
+    pub failpoints: Failpoints,
 }
 
 /// The locks on pages, of which the lock manager is the owner's.
@@ -255,6 +256,39 @@ impl LoggedStore {
     /// Where a page is: the name of the file, and which of its physical pages.
     pub fn place_of(&self, page: PageId) -> (String, u64) {
         (FILE.into(), page.0 + PAGES_AT / self.log.places.unit.bytes() as u64)
+    }
+
+    /// Returns a number for a transaction, which no other and no subtransaction has had before.
+    pub fn new_id(&self) -> TxnId {
+        TxnId(self.log.new_id())
+    }
+
+    /// Reads an undo record of a loser.
+    ///
+    /// # Errors
+    /// Of reading the log.
+    pub fn undo_record(&self, loser: &Loser, index: usize) -> Result<Vec<u8>> {
+        self.log.undo_record(loser, index)
+    }
+
+    /// True if a sphere has become so large that it should be written ([`LoggedStore::write_large_spheres`]).
+    pub fn has_large_sphere(&self) -> bool {
+        self.log.has_large_sphere()
+    }
+
+    /// Writes spheres that have grown large, which would keep a commit waiting.
+    pub fn write_large_spheres(&self) -> Result<()> {
+        self.log.write_large_spheres()
+    }
+
+    /// Returns the length of the log of pages in bytes, which a crash recovery would read.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.log_bytes()
+    }
+
+    /// Returns the counts of writes since the store was opened.
+    pub fn log_activity(&self) -> LoggedActivity {
+        self.log.activity()
     }
 
     /// True if it was opened read-only.

@@ -9,68 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{root::Root, *};
+use super::*;
 use crate::{
     disk::{Disk, SimDisk},
     env::{ManualClock, Rng},
     failpoint::Failpoint,
-    id::Lsn,
     lock::{KEY_MODES, LockManager, LockOwner, LockTable, WaitOptions},
     page::{Page, PageKind},
     store::{PageGuard, PageWrite},
-    wal::Log,
 };
-
-/// A record of the logs, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LogEntry {
-    /// A unit of the log of pages: its pages in the order of their numbers, the subtransactions that it is made of, the
-    /// transactions that it commits.
-    Unit {
-        pages: Vec<u64>,
-        subtxns: Vec<SubtxnId>,
-        committed: Vec<TxnId>,
-    },
-    Undo(TxnId, SubtxnId, Vec<u8>),
-    Compensation(SubtxnId, SubtxnId),
-    End(TxnId, bool),
-    Written(Vec<SubtxnId>),
-}
-
-/// What is in the logs on a disk, by file. Nothing may be done with the disk afterwards.
-pub(crate) fn log_entries(disk: &SimDisk) -> BTreeMap<String, Vec<LogEntry>> {
-    let disk: Arc<dyn Disk> = Arc::new(disk.open_exclusive().unwrap());
-    let root = Root::read(&*disk.open(FILE, false).unwrap()).unwrap().unwrap();
-    let mut found = BTreeMap::new();
-    let names = (0..root.logs.redo_files).map(|file| (format!("redo-{file}"), root.tails[file]));
-    for (name, tail) in names.chain((!root.logs.shared).then(|| ("ops".to_owned(), root.ops_tail))) {
-        let entries: &mut Vec<LogEntry> = found.entry(name.clone()).or_default();
-        let how = crate::wal::LogOptions {
-            name,
-            database: root.database,
-            segment_bytes: root.logs.segment_bytes,
-            epoch: root.epoch + 1,
-            reaches: Lsn(0),
-            failpoints: Default::default(),
-        };
-        let mut visit = |record: crate::wal::Record<'_>| {
-            entries.push(match record::Record::decode(record.payload).unwrap() {
-                record::Record::Unit(part) => LogEntry::Unit {
-                    pages: part.pages.iter().map(|image| image.page).collect(),
-                    subtxns: part.subtxns.iter().map(|(_, subtxn)| *subtxn).collect(),
-                    committed: part.committed.iter().map(|(txn, _)| *txn).collect(),
-                },
-                record::Record::Undo { txn, subtxn, undo } => LogEntry::Undo(txn, subtxn, undo.to_vec()),
-                record::Record::Compensation { subtxn, undoes, .. } => LogEntry::Compensation(subtxn, undoes),
-                record::Record::End { txn, committed } => LogEntry::End(txn, committed.is_some()),
-                record::Record::Written { subtxns, .. } => LogEntry::Written(subtxns),
-            });
-            Ok(())
-        };
-        Log::open(&disk, how, tail, &mut visit).unwrap();
-    }
-    found
-}
 
 const PAGES: usize = 10;
 /// As many transactions have a number on a page.

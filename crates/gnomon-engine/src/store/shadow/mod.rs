@@ -92,7 +92,7 @@ pub use mirror::files::{FILE, UNFINISHED_FILE};
 pub use mirror::repair::{DiskInfo, Repair, ScrubReport};
 pub use open::Opening;
 pub(crate) use snapshots::pin::PinnedRoot;
-pub use snapshots::private::PrivatePages;
+pub(crate) use snapshots::private::PrivatePages;
 pub(crate) use superblock::LogMark;
 
 /// A store of pages in one file on each of its disks.

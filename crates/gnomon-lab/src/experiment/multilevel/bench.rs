@@ -10,7 +10,7 @@ use gnomon_bench::{
     store::Result,
     workspace::Workspace,
 };
-use gnomon_engine::objects::ObjectOptions;
+use gnomon_objects::ObjectOptions;
 use serde::Serialize;
 
 use crate::experiment::{Setting, Values};

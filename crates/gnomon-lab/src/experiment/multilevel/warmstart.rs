@@ -18,10 +18,8 @@ use gnomon_bench::{
     store::{Result, StoreError},
     workspace::Workspace,
 };
-use gnomon_engine::{
-    env::{Clock, SystemClock},
-    objects::{LogShape, ObjectOptions},
-};
+use gnomon_engine::env::{Clock, SystemClock};
+use gnomon_objects::{LogShape, ObjectOptions};
 use serde::Serialize;
 
 use super::bench::{OBJECT_SETTINGS, OWN, UPDATES, objects};

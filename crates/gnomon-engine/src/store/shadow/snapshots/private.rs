@@ -167,7 +167,7 @@ impl State {
 }
 
 /// The pages that a transaction has changed, and a view of the store as they make it.
-pub struct PrivatePages {
+pub(crate) struct PrivatePages {
     store: Arc<ShadowStore>,
     cached_max: usize,
     state: Mutex<State>,
@@ -450,7 +450,7 @@ impl Drop for PrivatePages {
 }
 
 /// An image of a page of a private view.
-pub struct PrivatePage(Page);
+pub(crate) struct PrivatePage(Page);
 
 impl std::ops::Deref for PrivatePage {
     type Target = Page;
@@ -460,7 +460,7 @@ impl std::ops::Deref for PrivatePage {
 }
 
 /// A page of a private view, latched exclusively.
-pub struct PrivateMut<'a> {
+pub(crate) struct PrivateMut<'a> {
     pages: &'a PrivatePages,
     id: u64,
     /// None if it was given back.

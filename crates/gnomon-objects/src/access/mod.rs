@@ -46,12 +46,12 @@ mod tests;
 
 use std::fmt;
 
-use crate::{
-    Error, PageId, Result,
+use gnomon_engine::{
+    Error, PageId, PageSize, Result,
     failpoint::{Failpoint, Failpoints},
-    page::{Page, PageKind, PageSize},
-    store::{PageGuard, PageRead, PageWrite},
+    level0::{Page, PageGuard, PageKind, PageRead, PageWrite},
 };
+
 use layout::{
     At, Cell, Cells, Directory, Entry, Flaw, cell_bytes, fits_header, push, replace, set_own, space_bytes,
     value_bytes_max, write_data, write_header,

@@ -5,21 +5,18 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
+use gnomon_engine::{
+    Csn, Error, Result, Strategy, TxnId,
+    level0::{GroupCommit, Loser, Subtxn, SubtxnId, Undo},
+    lock::{LockOwner, WaitOptions},
+    sync::{Arc, Mutex, atomic, thread},
+};
+
 use super::{
     Inner, ObjectId, ObjectShape, Reference,
     locks::{Locks, Wanted},
     operation::{Failure, Operation, Owed, settle},
     undo::{self, Step},
-};
-use crate::{
-    Csn, Error, Result, TxnId,
-    id::SubtxnId,
-    lock::{LockOwner, WaitOptions},
-    store::{
-        GroupCommit,
-        page_wal::{Loser, Strategy, Subtxn, Undo},
-    },
-    sync::{Arc, Mutex, atomic, thread},
 };
 
 /// An operation that ran in vain so often is not to be the victim of the next deadlock over pages. Before that, the one
@@ -127,7 +124,7 @@ impl Shared {
 
     /// Makes an owner of locks on pages. While it has some, no subobject is waited for, so no deadlock is about both.
     fn page_locks(&self) -> LockOwner {
-        self.inner.locks.owner(TxnId(self.inner.store.log.new_id()))
+        self.inner.locks.owner(self.inner.store.new_id())
     }
 
     /// Runs the code of an operation within a subtransaction.
@@ -243,7 +240,7 @@ impl Shared {
                 }
                 page_locks.release_all();
                 ended?;
-                if store.log.has_large_sphere() {
+                if store.has_large_sphere() {
                     self.inner.background.wake();
                 }
                 Ok(Outcome::Done(result))
@@ -313,10 +310,8 @@ impl ObjectTransaction {
     /// Operations of different code are given as boxes:
     ///
     /// ```
-    /// use gnomon_engine::{
-    ///     PageSize,
-    ///     objects::{ObjectDatabase, ObjectOptions, Operation, Reference},
-    /// };
+    /// use gnomon_engine::PageSize;
+    /// use gnomon_objects::{ObjectDatabase, ObjectOptions, Operation, Reference};
     ///
     /// # let directory = tempfile::tempdir()?;
     /// let db = ObjectDatabase::open(directory.path().join("db"), ObjectOptions::default())?;
@@ -595,7 +590,7 @@ pub(super) fn undo_losers(inner: &Inner, losers: &[Loser]) -> Result<()> {
     for loser in losers {
         let mut page_locks = inner.locks.owner(loser.txn);
         for (index, (subtxn, _)) in loser.undo.iter().enumerate() {
-            let steps = undo::decode(&inner.store.log.undo_record(loser, index)?)?;
+            let steps = undo::decode(&inner.store.undo_record(loser, index)?)?;
             compensate(inner, loser.txn, &mut page_locks, *subtxn, &steps)?;
         }
         inner.store.end_undone(loser.txn);

@@ -37,12 +37,13 @@
 
 use std::ops::Range;
 
-use super::{ObjectShape, Reference};
-use crate::{
-    Error, PageId, Result,
+use gnomon_engine::{
+    Error, PageId, PageSize, Result,
     failpoint::{Failpoint, Failpoints},
-    page::{Page, PageKind, PageSize},
+    level0::{Page, PageKind},
 };
+
+use super::{ObjectShape, Reference};
 
 const OWN_AT: usize = 4;
 const PAGES_AT: usize = 8;
@@ -116,7 +117,7 @@ impl Flaw {
     }
 
     pub(super) fn error(self, page: PageId) -> Error {
-        Error::Corrupt { file: crate::LOGICAL_PAGES.into(), page: page.0, detail: self.text().into() }
+        Error::Corrupt { file: gnomon_engine::LOGICAL_PAGES.into(), page: page.0, detail: self.text().into() }
     }
 }
 

@@ -4,12 +4,13 @@
 //! until it ends keep them apart. The lock manager knows one wait of an owner, so while one of them waits for a lock
 //! the others get no new ones. An operation that has pages does not wait for that either.
 
-use super::{Inner, OBJECTS, ObjectId, Reference, SUBOBJECTS};
-use crate::{
+use gnomon_engine::{
     Error, Result, TxnId,
     lock::{KEY_MODES, LockName, LockOwner, Mode, TREE_MODES, WaitOptions, tree_mode},
     sync::{Condvar, Mutex},
 };
+
+use super::{Inner, OBJECTS, ObjectId, Reference, SUBOBJECTS};
 
 /// The object or subobject that a lock is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

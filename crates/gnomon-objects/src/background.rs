@@ -1,7 +1,8 @@
 //! Writes persistence spheres that have grown large, so that no commit has to wait for them.
 
+use gnomon_engine::sync::{Arc, Condvar, Mutex, thread};
+
 use super::Inner;
-use crate::sync::{Arc, Condvar, Mutex, thread};
 
 #[derive(Default)]
 pub(super) struct Background {
@@ -50,7 +51,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
     let run = move || {
         while background.wait() {
             // An error has stopped the store, which reports it at its next use.
-            if weak.upgrade().is_none_or(|inner| inner.store.log.write_large_spheres().is_err()) {
+            if weak.upgrade().is_none_or(|inner| inner.store.write_large_spheres().is_err()) {
                 break;
             }
         }

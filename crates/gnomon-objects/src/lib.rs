@@ -1,7 +1,7 @@
 //! Complex objects under multi-level transactions (Hasse and Weikum: A Performance Evaluation of Multi-Level
 //! Transaction Management, 1991).
 //!
-//! An object is a cluster of pages with its own subobjects and references to subobjects of others (`access/objects`). A
+//! An object is a cluster of pages with its own subobjects and references to subobjects of others (`access`). A
 //! transaction works on objects by *operations* ([`ObjectTransaction::operate`]): a piece of code of the caller's that
 //! reads and changes any number of subobjects, and is atomic by itself. There are two levels:
 //!
@@ -40,9 +40,17 @@
 //! waits without pages, and runs again. An operation that locks first what it will use ([`Operation::lock`]) avoids
 //! that.
 //!
-//! Not here: snapshots of objects (readers wait for writers), and a directory of objects: an object is found by its
+//! # Over the engine
+//!
+//! The crate is a level 1 of its own over the page WAL store of `gnomon-engine` (`gnomon_engine::level0`), whose pages,
+//! locks, disks and errors it uses. As the engine, it promises no stability.
+//!
+//! # Not done
+//!
+//! Snapshots of objects (readers wait for writers), and a directory of objects: an object is found by its
 //! [`ObjectId`], which others keep, in references or elsewhere.
 
+mod access;
 mod background;
 mod locks;
 mod operation;
@@ -54,27 +62,28 @@ mod tests;
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
-pub use crate::access::objects::{Header, ObjectShape, Reference};
-pub use crate::lock::{LevelWaits, Victim};
-pub use crate::store::page_wal::{LogShape, LoggedActivity, Strategy};
+pub use access::{Header, ObjectShape, Reference};
+pub use gnomon_engine::{
+    LogShape, Strategy,
+    level0::LoggedActivity,
+    lock::{LevelWaits, Victim},
+};
 pub use operation::Operation;
 pub use transaction::{ObjectSavepoint, ObjectTransaction};
 
-use self::background::Background;
-use crate::{
-    Csn, Error, PageId, PageSize, Result, TxnId,
+use gnomon_engine::{
+    Csn, Error, PageId, PageSize, Result,
     disk::DiskSet,
     env::{Clock, Rng, SystemClock},
+    level0::{Contents, GroupCommit, Limits, LoggedStore, Opening},
     lock::{KEY_MODES, LockInfo, LockManager, LockTable, TREE_MODES, TableId, WaitCounter, WaitOptions},
-    store::{
-        GroupCommit,
-        page_wal::{Contents, Limits, LoggedStore, Opening},
-    },
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use self::background::Background;
 
 /// An object, by the page of its header.
 pub type ObjectId = PageId;
@@ -195,7 +204,7 @@ impl ObjectDatabase {
     /// Opens the database in a directory, recovering it if need be.
     ///
     /// # Errors
-    /// Those of [`Database::open`](crate::Database::open).
+    /// Those of [`Database::open`](gnomon_engine::Database::open).
     pub fn open(path: impl AsRef<Path>, options: ObjectOptions) -> Result<ObjectDatabase> {
         ObjectDatabase::open_on(DiskSet::open(path, &[], false, options.create)?, options)
     }
@@ -263,7 +272,7 @@ impl ObjectDatabase {
     /// Begins a transaction.
     pub fn begin(&self) -> Result<ObjectTransaction> {
         self.0.check_open()?;
-        Ok(ObjectTransaction::new(self.0.clone(), TxnId(self.0.store.log.new_id())))
+        Ok(ObjectTransaction::new(self.0.clone(), self.0.store.new_id()))
     }
 
     /// The strategy that the database was made with.
@@ -282,7 +291,7 @@ impl ObjectDatabase {
             pages: self.0.store.page_waits(),
             objects: self.0.object_waits.read(),
             repeated_operations: self.0.repeated_operations.load(Ordering::Relaxed),
-            store: self.0.store.log.activity(),
+            store: self.0.store.log_activity(),
         }
     }
 
@@ -293,7 +302,7 @@ impl ObjectDatabase {
 
     /// Returns the length of the log of pages, in bytes.
     pub fn log_bytes(&self) -> u64 {
-        self.0.store.log.log_bytes()
+        self.0.store.log_bytes()
     }
 
     /// Makes everything durable and closes the database. Transactions that are still open fail from here on.

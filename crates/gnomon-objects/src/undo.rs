@@ -3,12 +3,12 @@
 //! A record is a list of steps, which are undone from the last on. A step begins with its kind (1 byte) and the object
 //! (8 bytes); numbers are little-endian.
 
-use super::{ObjectId, Reference};
-use crate::{
+use gnomon_engine::{
     Error, PageId, Result,
-    access::objects,
-    store::{PageRead, PageWrite},
+    level0::{PageRead, PageWrite},
 };
+
+use super::{ObjectId, Reference, access};
 
 /// An undo step, which takes a step of an operation back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,9 @@ impl Step {
     /// Applies the step to pages.
     pub fn apply<P: PageRead + PageWrite>(&self, pages: &P) -> Result<()> {
         match self {
-            Step::Set(at, value) => objects::update(pages, at.object, at.slot, value.as_deref()).map(drop),
-            Step::Foreign(object, foreign) => objects::set_foreign(pages, *object, foreign).map(drop),
-            Step::Free(object) => objects::free(pages, *object),
+            Step::Set(at, value) => access::update(pages, at.object, at.slot, value.as_deref()).map(drop),
+            Step::Foreign(object, foreign) => access::set_foreign(pages, *object, foreign).map(drop),
+            Step::Free(object) => access::free(pages, *object),
         }
     }
 }

@@ -5,13 +5,10 @@
 //! many on a page. To change a figure is one operation: it changes the figure and every paragraph that refers to it.
 //! Operations on different figures change different parts, on the same pages.
 //!
-//! Run it with `cargo run --release -p gnomon-engine --example document`.
+//! Run it with `cargo run --release -p gnomon-objects --example document`.
 
-use gnomon_engine::{
-    Error, PageSize, Result,
-    disk::MemDisk,
-    objects::{ObjectDatabase, ObjectId, ObjectOptions, ObjectTransaction, Reference, Strategy},
-};
+use gnomon_engine::{Error, PageSize, Result, disk::MemDisk};
+use gnomon_objects::{ObjectDatabase, ObjectId, ObjectOptions, ObjectTransaction, Reference, Strategy};
 use std::time::Duration;
 
 /// The document's parts: figure 1, figure 2, then paragraphs, of which every second one is about each.

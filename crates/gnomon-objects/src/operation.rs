@@ -2,16 +2,17 @@
 
 use std::{cmp::Ordering, collections::hash_map::Entry};
 
+use gnomon_engine::{
+    Error, Result,
+    level0::PageAccess,
+    lock::{Mode, WaitOptions, key_mode, tree_mode},
+};
+
 use super::{
     Inner, ObjectId, ObjectShape, Reference,
+    access::{self, Header},
     locks::{Locks, Target, Wanted},
     undo::Step,
-};
-use crate::{
-    Error, Result,
-    access::objects::{self, Header},
-    lock::{Mode, WaitOptions, key_mode, tree_mode},
-    store::page_wal::PageAccess,
 };
 
 /// Room in the header of an object, for so many pages or references.
@@ -139,7 +140,7 @@ impl Operation<'_> {
         };
         // After it was noted: of two operations that do so, the later one sees the other's, or the room that it has
         // left.
-        let room = objects::header(&self.pages, object)?.room();
+        let room = access::header(&self.pages, object)?.room();
         if room < owed { Err(Error::ObjectFull) } else { Ok(()) }
     }
 
@@ -150,7 +151,7 @@ impl Operation<'_> {
     /// Those of locks, and of reading; [`Error::Corrupt`] also if there is no such object.
     pub fn header(&mut self, object: ObjectId) -> Result<Header> {
         self.lock_target(Target::Object(object), tree_mode::IS)?;
-        self.with_pages(|operation| objects::header(&operation.pages, object))
+        self.with_pages(|operation| access::header(&operation.pages, object))
     }
 
     /// Verifies the structure of an object, and locks it against changes until the transaction ends. Returns its number
@@ -160,7 +161,7 @@ impl Operation<'_> {
     /// As [`Operation::header`]; [`Error::Corrupt`] tells what is wrong.
     pub fn verify(&mut self, object: ObjectId) -> Result<usize> {
         self.lock_object(object, false)?;
-        self.with_pages(|operation| objects::check(&operation.pages, object).map(|pages| pages.len()))
+        self.with_pages(|operation| access::check(&operation.pages, object).map(|pages| pages.len()))
     }
 
     /// Returns the value of a subobject; none if it was removed or never made.
@@ -170,8 +171,8 @@ impl Operation<'_> {
     pub fn read(&mut self, at: Reference) -> Result<Option<Vec<u8>>> {
         self.lock_subobject(at, false)?;
         self.with_pages(|operation| {
-            let header = objects::header(&operation.pages, at.object)?;
-            objects::read(&operation.pages, &header, at.slot)
+            let header = access::header(&operation.pages, at.object)?;
+            access::read(&operation.pages, &header, at.slot)
         })
     }
 
@@ -183,12 +184,12 @@ impl Operation<'_> {
     pub fn update(&mut self, at: Reference, value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
         self.lock_subobject(at, true)?;
         self.with_pages(|operation| {
-            let before = objects::update(&operation.pages, at.object, at.slot, value)?;
+            let before = access::update(&operation.pages, at.object, at.slot, value)?;
             operation.undo.push(Step::Set(at, before.clone()));
             let bytes = |value: Option<&[u8]>| value.map_or(0, <[u8]>::len);
             match bytes(value).cmp(&bytes(before.as_deref())) {
                 Ordering::Equal => {}
-                Ordering::Less => operation.owe(at.object, objects::SPLIT_PAGES)?,
+                Ordering::Less => operation.owe(at.object, access::SPLIT_PAGES)?,
                 Ordering::Greater => operation.owe(at.object, 0)?,
             }
             Ok(before)
@@ -203,7 +204,7 @@ impl Operation<'_> {
     pub fn append(&mut self, object: ObjectId, value: &[u8]) -> Result<Reference> {
         self.lock_object(object, true)?;
         self.with_pages(|operation| {
-            let slot = objects::append(&operation.pages, object, value)?;
+            let slot = access::append(&operation.pages, object, value)?;
             let at = Reference { object, slot };
             operation.undo.push(Step::Set(at, None));
             operation.owe(object, 0)?;
@@ -218,7 +219,7 @@ impl Operation<'_> {
     pub fn set_foreign(&mut self, object: ObjectId, foreign: &[Reference]) -> Result<()> {
         self.lock_object(object, true)?;
         self.with_pages(|operation| {
-            let before = objects::set_foreign(&operation.pages, object, foreign)?;
+            let before = access::set_foreign(&operation.pages, object, foreign)?;
             let fewer = before.len().saturating_sub(foreign.len());
             operation.undo.push(Step::Foreign(object, before));
             operation.owe(object, fewer)
@@ -230,7 +231,7 @@ impl Operation<'_> {
     /// # Errors
     /// [`Error::SubobjectTooLong`], [`Error::ObjectFull`], [`Error::DiskFull`].
     pub fn create(&mut self, shape: ObjectShape, own: &[&[u8]], foreign: &[Reference]) -> Result<ObjectId> {
-        let object = self.with_pages(|operation| objects::create(&operation.pages, shape, own, foreign))?;
+        let object = self.with_pages(|operation| access::create(&operation.pages, shape, own, foreign))?;
         self.undo.push(Step::Free(object));
         // It is new, so no other transaction can know it.
         self.lock_object(object, true)?;

@@ -5,14 +5,15 @@ use std::{
     sync::Barrier,
 };
 
-use super::*;
-use crate::{
+use gnomon_engine::{
     disk::SimDisk,
     env::Rng,
     failpoint::Failpoint,
-    store::page_wal::{LogEntry, log_entries},
+    level0::{LogEntry, log_entries},
     sync::thread,
 };
+
+use super::*;
 
 const TWO_LOGS: LogShape = LogShape { redo_files: 1, shared: false, segment_bytes: 64 << 10 };
 
@@ -520,7 +521,7 @@ fn operations_of_a_transaction_run_at_once_and_are_undone_together() {
         let mut txn = db.begin().unwrap();
         txn.operate_in_parallel([change(2, false), change(6, false)]).unwrap();
         // What is running when the machine stops.
-        db.0.store.log.write_large_spheres().unwrap();
+        db.0.store.write_large_spheres().unwrap();
         let image = disk.crash_image_synced();
         let db = open(&image, options, None).unwrap();
         assert_eq!(first_bytes(&db, document, 8), "x...x...", "{strategy:?}");

@@ -7,14 +7,12 @@ use std::{
     rc::Rc,
 };
 
+use gnomon_engine::level0::{MemoryPages, Random};
+
 use super::{
-    Error, Header, ObjectShape, PageId, PageKind, PageRead, PageSize, PageWrite, Reference, Result, append,
-    check, create, free, header, read, set_foreign, update, value_bytes_max,
-};
-use crate::{
-    access::memory::{MemoryPages, Random},
-    failpoint::{Failpoint, Failpoints},
-    store::PageGuard,
+    Error, Failpoint, Failpoints, Header, ObjectShape, PageGuard, PageId, PageKind, PageRead, PageSize,
+    PageWrite, Reference, Result, append, check, create, free, header, read, set_foreign, update,
+    value_bytes_max,
 };
 
 /// Says what is wrong instead of panicking, so that a planted bug can be told to be found.
@@ -158,12 +156,14 @@ fn some_value(random: &mut Random, data: PageSize) -> Vec<u8> {
         3 => max / 3,
         _ => random.below(24),
     };
-    vec![random.next() as u8; bytes]
+    vec![random.next_u64() as u8; bytes]
 }
 
 fn some_foreign(random: &mut Random) -> Vec<Reference> {
     let count = random.below(30);
-    (0..count).map(|_| Reference { object: PageId(random.next()), slot: random.next() as u32 }).collect()
+    (0..count)
+        .map(|_| Reference { object: PageId(random.next_u64()), slot: random.next_u64() as u32 })
+        .collect()
 }
 
 /// The object is what the model says, and has all pages that there are.
