@@ -3,17 +3,17 @@
 use std::{collections::HashSet, fmt, time::Duration};
 
 use super::{
-    Interrupt, LockName, Mode, Modes, TableId,
+    LockName, Mode, Modes, TableId,
     deadlock::{Detector, Place, Victim, wake},
     escrow::{Claim, Hold, Pending, Replaced},
-    park::{Outcome, Parking, Wakeup},
-    shard::{Answer, Claimed, Claims, Fate, Shard, Waiter, Wake},
+    park::Parking,
+    shard::{Answer, Claimed, Claims, Shard, Waiter, Wake},
     weak::{self, OwnLocks, Space, WeakLocks},
 };
 use crate::{
     Error, Result, TxnId,
     env::Clock,
-    failpoint::{Failpoint, Failpoints},
+    failpoint::Failpoints,
     sync::{
         Arc, Line, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -21,6 +21,11 @@ use crate::{
 };
 
 mod release;
+mod wait;
+
+pub use wait::WaitOptions;
+pub(super) use wait::{Patience, Wait};
+use wait::{WaitKind, Waits};
 
 /// Shards, a power of two: enough that two threads seldom want the same.
 const SHARDS_BITS: u32 = 6;
@@ -82,40 +87,6 @@ pub struct LockManager {
     waits: AtomicU64,
     waited_ns: AtomicU64,
     pub(super) failpoints: Failpoints,
-}
-
-/// The limits of a request's wait.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WaitOptions<'a> {
-    /// The longest wait, after which the request fails with [`Error::LockTimeout`]; none waits for ever.
-    pub timeout: Option<Duration>,
-    /// Ends the wait with [`Error::Interrupted`] when it is raised.
-    pub interrupt: Option<&'a Interrupt>,
-    /// Fails with [`Error::LockTimeout`] instead of waiting.
-    pub nowait: bool,
-    /// Time that a request waits before it looks for a deadlock; zero looks at once.
-    pub deadlock_after: Duration,
-}
-
-/// The course of a request that is blocked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// It fails.
-    None,
-    /// It waits, and looks for a deadlock first.
-    Wait,
-    /// It waits, and looks for a deadlock later.
-    Later,
-}
-
-impl WaitOptions<'_> {
-    fn patience(&self) -> Patience {
-        match (self.nowait, self.deadlock_after.is_zero()) {
-            (true, _) => Patience::None,
-            (false, true) => Patience::Wait,
-            (false, false) => Patience::Later,
-        }
-    }
 }
 
 /// Waits of requests since the manager was made. A wait under way does not count yet.
@@ -324,33 +295,6 @@ pub struct LockOwner {
     waits: Waits,
 }
 
-/// The waits of an owner.
-#[derive(Debug, Default)]
-struct Waits {
-    /// Number of waits so far.
-    count: u64,
-    /// Made when the owner first blocks.
-    parking: Option<Arc<Parking>>,
-}
-
-impl Waits {
-    /// Makes the queue entry of a request that is about to wait.
-    fn begin(
-        &mut self,
-        manager: &LockManager,
-        txn: TxnId,
-        mode: Mode,
-        conversion: bool,
-        claims: Option<Claims>,
-    ) -> Waiter {
-        let parking = self.parking.get_or_insert_with(|| manager.parking()).clone();
-        parking.reset();
-        self.count += 1;
-        let (number, since) = (self.count, manager.clock.now());
-        Waiter { txn, number, mode, conversion, since, parking, overtaken: 0, claims }
-    }
-}
-
 /// One step of a [`LockOwner`], with the state of its lock before.
 #[derive(Debug)]
 struct Acquired {
@@ -388,23 +332,6 @@ pub(super) enum Requested {
     /// The claim at this place cannot be met.
     Denied(usize),
     Waiting(Wait),
-}
-
-/// A request in a queue, from its owner's side.
-#[derive(Debug)]
-pub(super) struct Wait {
-    place: Place,
-    kind: WaitKind,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum WaitKind {
-    /// For a lock that is held in a mode, or not yet.
-    Lock(Option<Mode>),
-    /// For a lock in a mode that cannot be held.
-    Instant,
-    /// For claims under a lock that is held.
-    Claims,
 }
 
 impl LockOwner {
@@ -683,114 +610,6 @@ impl LockOwner {
             let before = Before::Claims(claimed.replaced);
             self.log.push(Acquired { slot, shard: shard as u16, before });
         }
-    }
-
-    /// Returns the place where its request waits.
-    fn place(&self, shard: usize, slot: u32) -> Place {
-        Place { shard, slot, number: self.waits.count, weight: self.weight.saturating_add(self.held_count) }
-    }
-
-    /// Registers a request that is in its queue, and looks for a deadlock at once unless it is to do so later.
-    fn waiting(&self, place: Place, kind: WaitKind, patience: Patience) -> Result<Requested> {
-        if patience == Patience::Later {
-            self.manager.register(self.txn, place);
-            return Ok(Requested::Waiting(Wait { place, kind }));
-        }
-        if self.manager.failpoints.is_on(Failpoint::DeadlocksIgnored) {
-            return Ok(Requested::Waiting(Wait { place, kind }));
-        }
-        if self.manager.break_deadlocks(self.txn, place, self.victim) {
-            return Err(Error::Deadlock);
-        }
-        Ok(Requested::Waiting(Wait { place, kind }))
-    }
-
-    /// Sleeps until the request is granted, its claims are decided, or it fails.
-    fn wait(&mut self, wait: Wait, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
-        let begun = self.manager.clock.now();
-        let ended = self.sleep(wait, begun, options);
-        self.manager.note_wait(self.manager.clock.now().saturating_sub(begun));
-        ended
-    }
-
-    fn sleep(&mut self, wait: Wait, begun: Duration, options: &WaitOptions<'_>) -> Result<Option<Claimed>> {
-        let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
-        // The time until it looks for a deadlock; none once it has looked.
-        let mut deadlock_after = Some(options.deadlock_after).filter(|after| !after.is_zero());
-        let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
-            Err(error) => error,
-            Ok(_watch) => loop {
-                // It may wake up for nothing.
-                let slept = self.manager.clock.now().saturating_sub(begun);
-                let left = options.timeout.map(|timeout| timeout.saturating_sub(slept));
-                let unsought = deadlock_after.map(|after| after.saturating_sub(slept));
-                match parking.sleep(left.into_iter().chain(unsought).min()) {
-                    Wakeup::Ended(Outcome::Victim) => return Err(Error::Deadlock),
-                    Wakeup::TimedOut if unsought.is_some() && (left.is_none() || unsought < left) => {
-                        deadlock_after = None;
-                        if self.manager.break_deadlocks(self.txn, wait.place, self.victim) {
-                            return Err(Error::Deadlock);
-                        }
-                    }
-                    Wakeup::TimedOut => break Error::LockTimeout,
-                    // One signal may stand for both: the request was overtaken, and the interrupt was raised.
-                    Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => match self.fate(&wait) {
-                        Fate::Waits => match options.interrupt.map_or(Ok(()), Interrupt::check) {
-                            Err(error) => break error,
-                            Ok(()) => continue,
-                        },
-                        fate => return self.ended(&wait, fate).expect("it has ended"),
-                    },
-                }
-            },
-        };
-        let fate = self.give_up(&wait);
-        self.ended(&wait, fate).unwrap_or(Err(gave_up))
-    }
-
-    /// Returns the state of a request. Its owner asks, and is awake.
-    pub(super) fn fate(&self, wait: &Wait) -> Fate {
-        self.manager.shard(wait.place.shard).lock().fate(wait.place.slot, self.txn, wait.place.number)
-    }
-
-    /// Withdraws a request if it still waits, and returns its state before that.
-    pub(super) fn give_up(&mut self, wait: &Wait) -> Fate {
-        let (manager, place, mut woken) = (&self.manager, &wait.place, Vec::new());
-        let mut shard = manager.shard(place.shard).lock();
-        let fate = shard.fate(place.slot, self.txn, place.number);
-        if matches!(fate, Fate::Waits) {
-            shard.withdraw(&manager.tables, place.slot, self.txn, place.number, &mut woken);
-        }
-        drop(shard);
-        wake(woken);
-        fate
-    }
-
-    /// Records the end of a wait, and returns its result; none if it has not ended.
-    pub(super) fn ended(&mut self, wait: &Wait, fate: Fate) -> Option<Result<Option<Claimed>>> {
-        let Wait { place, kind } = wait;
-        match (fate, kind) {
-            (Fate::Waits, _) => return None,
-            (Fate::Withdrawn, _) => {
-                if let Some(parking) = &self.waits.parking {
-                    parking.victim();
-                }
-                return Some(Err(Error::Deadlock));
-            }
-            (Fate::Claimed(claimed), _) => {
-                self.note_claimed(place.shard, place.slot, claimed.clone());
-                return Some(Ok(Some(claimed)));
-            }
-            (Fate::Granted, WaitKind::Lock(before)) => self.acquired(place.shard, place.slot, *before),
-            (Fate::Granted, WaitKind::Instant | WaitKind::Claims) => {}
-        }
-        Some(Ok(None))
-    }
-
-    /// Returns the outcome of a wait, if it has ended.
-    #[cfg(all(test, not(shuttle)))]
-    pub(super) fn try_outcome(&self) -> Option<Outcome> {
-        self.waits.parking.as_ref()?.try_outcome()
     }
 }
 
