@@ -56,7 +56,8 @@ pub enum IsolationLevel {
 #[allow(missing_docs, reason = "named as the clauses")]
 pub struct Set {
     pub is_local: bool,
-    pub name: SettingName,
+    /// With its dots.
+    pub name: Ident,
     pub value: SettingValue,
 }
 

@@ -472,7 +472,7 @@ fn setting_default(p: &mut Parser<'_, '_>, position: crate::Position) -> Result<
                 p.refuse("SET TRANSACTION of a role or database", position);
             }
             let (setting, value) = session::setting(p)?;
-            (setting, Some(value))
+            (SettingName::One(setting), Some(value))
         }
         _ => {
             let kind = kind.keyword().map_or("", K::text).to_ascii_uppercase();

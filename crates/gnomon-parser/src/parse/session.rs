@@ -172,9 +172,9 @@ fn is_value_at(p: &mut Parser<'_, '_>, ahead: usize) -> bool {
 }
 
 /// A setting and its value, behind SET (set_rest_more).
-pub(super) fn setting(p: &mut Parser<'_, '_>) -> Result<(SettingName, SettingValue)> {
+pub(super) fn setting(p: &mut Parser<'_, '_>) -> Result<(Ident, SettingValue)> {
     let position = p.position();
-    let named = |name: &str| SettingName::One(Ident { name: name.into(), position });
+    let named = |name: &str| Ident { name: name.into(), position };
     let text = |text: Box<str>| SettingValue::List(vec![SettingItem::Text(text)]);
     let is_word = !is_value_at(p, 1) && !p.is_at(1, K::From);
     match p.keyword() {
@@ -302,12 +302,12 @@ fn zone(p: &mut Parser<'_, '_>) -> Result<SettingValue> {
 }
 
 /// The name of a setting, with its dots.
-fn setting_name(p: &mut Parser<'_, '_>) -> Result<SettingName> {
+fn setting_name(p: &mut Parser<'_, '_>) -> Result<Ident> {
     let mut name = p.name()?;
     while p.take_char('.') {
         name.name = format!("{}.{}", name.name, p.name()?.name).into();
     }
-    Ok(SettingName::One(name))
+    Ok(name)
 }
 
 /// Reads the setting of RESET or SHOW.
@@ -326,7 +326,7 @@ fn shown(p: &mut Parser<'_, '_>) -> Result<SettingName> {
     if p.is_at(1, K::Authorization) && p.take_all(&[K::Session, K::Authorization])? {
         return Ok(named("session_authorization"));
     }
-    setting_name(p)
+    Ok(SettingName::One(setting_name(p)?))
 }
 
 pub(super) fn reset(p: &mut Parser<'_, '_>) -> Result<Statement> {

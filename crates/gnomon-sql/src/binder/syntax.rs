@@ -165,3 +165,15 @@ pub fn check_collation(collation: &QualifiedName, ty: Option<Type>, position: Po
         _ => Ok(()),
     }
 }
+
+/// Returns the name of the column that a key is, if it is one.
+pub fn column_of_key(key: &ast::IndexKey) -> Option<&ast::Ident> {
+    match key {
+        ast::IndexKey::Column(name) => Some(name),
+        ast::IndexKey::Expr(ast::Expr::Column(column)) => match &column.fields[..] {
+            [name] if !column.has_star => Some(name),
+            _ => None,
+        },
+        ast::IndexKey::Expr(_) => None,
+    }
+}

@@ -76,8 +76,6 @@ pub(super) fn create_table(create: &CreateTable, notices: &mut Vec<Notice>) -> R
         on_commit,
         tablespace,
     } = create;
-    let likes = |element: &TableElement| matches!(element, TableElement::Like(_));
-    refuse(elements.iter().any(likes), "CREATE TABLE LIKE")?;
     refuse(!inherits.is_empty(), "table inheritance")?;
     refuse(of_type.is_some(), "a typed table")?;
     storage(*persistence, access_method.as_ref(), *on_commit, tablespace.as_ref(), notices)?;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeLock;
-use gnomon_parser::ast::{self, CreateIndex, Ident, IndexElement, SortDirection};
+use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 
 use super::{
     Ddl, INDEX_COLUMNS_MAX, choose_name, clauses, could_not_build,
@@ -14,6 +14,7 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Index, Table},
     dml::{TableReader, TableWriter},
+    query::column_of_key,
     sink::{Tag, tag},
 };
 
@@ -38,18 +39,6 @@ pub(super) fn check_key_count(count: usize) -> Result<()> {
         SqlState::TOO_MANY_COLUMNS,
         format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
     ))
-}
-
-/// Returns the name of the column that a key is, if it is one.
-pub(super) fn column_of_key(key: &ast::IndexKey) -> Option<&Ident> {
-    match key {
-        ast::IndexKey::Column(name) => Some(name),
-        ast::IndexKey::Expr(ast::Expr::Column(column)) => match &column.fields[..] {
-            [name] if !column.has_star => Some(name),
-            _ => None,
-        },
-        ast::IndexKey::Expr(_) => None,
-    }
 }
 
 /// The columns of an index definition; expressions are not supported.

@@ -7,13 +7,14 @@ use gnomon_parser::ast::{
     CreateTable, IndexElement, PartitionBound, PartitionBy, RelationName, SortDirection,
 };
 
-use super::{Ddl, clauses::check_collation, index::column_of_key, refuse_taken, storage::TableParameters};
+use super::{Ddl, clauses::check_collation, refuse_taken, storage::TableParameters};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         model::{Index, Partition, PartitionOf, Partitioning, Table},
         partition::{PARTITIONS_MAX, Place},
     },
+    query::column_of_key,
     sink::{Tag, tag},
 };
 

@@ -6,8 +6,8 @@ use gnomon_engine::{Isolation, RowLock};
 use gnomon_parser::{
     Position,
     ast::{
-        self, ColumnReference, ConflictTarget, Distinct, IndexElement, IndexKey, OnConflict, Overriding,
-        Query, QueryBody, SortDirection, Value, With,
+        self, ConflictTarget, Distinct, IndexElement, IndexKey, OnConflict, Overriding, Query, QueryBody,
+        SortDirection, Value, With,
     },
 };
 
@@ -24,7 +24,7 @@ use crate::{
     catalog::model::{Constraint, Index, Oid, Table},
     context::View,
     database::Shared,
-    query::{Binder, ExecContext, Execution, Expr, Scope, Spool, plan::Plan},
+    query::{Binder, ExecContext, Execution, Expr, Scope, Spool, column_of_key, plan::Plan},
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
 
@@ -510,16 +510,12 @@ fn conflict_column(table: &Table, element: &IndexElement, target: Position) -> R
     if element.operator_class.is_some() || !element.operator_class_options.is_empty() {
         return Err(SqlError::unsupported("an operator class in ON CONFLICT").at(element.position));
     }
-    let (column, position) = match &element.key {
-        IndexKey::Column(column) => (column, target),
-        IndexKey::Expr(ast::Expr::Column(ColumnReference { fields, has_star: false, position }))
-            if fields.len() == 1 =>
-        {
-            (&fields[0], *position)
-        }
-        IndexKey::Expr(_) => {
-            return Err(SqlError::unsupported("an expression in ON CONFLICT").at(element.position));
-        }
+    let Some(column) = column_of_key(&element.key) else {
+        return Err(SqlError::unsupported("an expression in ON CONFLICT").at(element.position));
+    };
+    let position = match &element.key {
+        IndexKey::Column(_) => target,
+        IndexKey::Expr(_) => column.position,
     };
     table.column(&column.name).ok_or_else(|| {
         let message = format!("column \"{}\" does not exist", column.name);

@@ -27,3 +27,36 @@ pub(super) fn unsupported(statement: &Unsupported) -> SqlError {
         None => error,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gnomon_parser::{ast::Statement, parse};
+
+    use super::*;
+
+    #[test]
+    fn the_names_of_statements_are_the_parsers() {
+        let statements = [
+            "REINDEX TABLE t",
+            "CLUSTER t",
+            "LISTEN c",
+            "NOTIFY c",
+            "GRANT SELECT ON t TO u",
+            "REVOKE SELECT ON t FROM u",
+            "CREATE ROLE r",
+            "CREATE USER u",
+            "CREATE DATABASE d",
+            "CREATE MATERIALIZED VIEW v AS SELECT 1",
+            "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DO NOTHING",
+        ];
+        assert_eq!(statements.len(), HINTS.len());
+        for (sql, (_, hint)) in statements.iter().zip(HINTS) {
+            let Statement::Unsupported(statement) = &parse(sql).expect(sql)[0].statement else {
+                panic!("{sql}")
+            };
+            assert_eq!(unsupported(statement).report().hint.as_deref(), Some(hint), "{}", statement.feature);
+        }
+        let other = &parse("CREATE USER MAPPING FOR u SERVER s").expect("a statement")[0].statement;
+        assert!(matches!(other, Statement::Unsupported(other) if unsupported(other).report().hint.is_none()));
+    }
+}

@@ -23,6 +23,7 @@ use crate::{
     Result, SqlError, SqlState,
     context::State,
     sink::{Mark, Sink},
+    syntax::is_planned,
 };
 
 /// The longest pause before the second run, and before any.
@@ -64,23 +65,19 @@ pub(super) struct FirstPortal {
 /// True for what leaves nothing behind when its transaction is rolled back.
 pub(super) fn leaves_nothing(statement: &Statement) -> bool {
     use Statement as S;
-    matches!(
-        statement,
-        S::Query(_)
-            | S::Insert(_)
-            | S::Update(_)
-            | S::Delete(_)
-            | S::Call(_)
-            | S::Execute(_)
-            | S::Truncate(_)
-            | S::CreateTable(_)
-            | S::CreateTableAs(_)
-            | S::CreateIndex(_)
-            | S::CreateView(_)
-            | S::CreateSchema(_)
-            | S::AlterTable(_)
-            | S::Rename(_)
-    )
+    is_planned(statement)
+        || matches!(
+            statement,
+            S::Execute(_)
+                | S::Truncate(_)
+                | S::CreateTable(_)
+                | S::CreateTableAs(_)
+                | S::CreateIndex(_)
+                | S::CreateView(_)
+                | S::CreateSchema(_)
+                | S::AlterTable(_)
+                | S::Rename(_)
+        )
 }
 
 impl Session {

@@ -1,6 +1,6 @@
 //! Statements of programs in this process, which give parameters as values.
 
-use super::{Session, portal::Unbound};
+use super::Session;
 use crate::{
     Result,
     context::State,
@@ -72,9 +72,7 @@ impl Session {
             }
         }
         self.context.interrupt.check()?;
-        let Unbound { prepared, body } = unbound;
-        let portals = &self.opened.portals;
-        portals.insert("", portals.make(&self.context, "", body, params, prepared.text.clone())?);
+        self.opened.portals.open(&self.context, "", unbound, params)?;
         drop(alarm);
         // Other commands tell the sink themselves.
         if let Some(columns) = self.opened.portals.columns("") {

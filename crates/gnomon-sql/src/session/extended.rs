@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
-    portal::{Body, Bound, Unbound},
+    portal::{Body, Bound},
     prepared::Prepared,
 };
 use crate::{
@@ -80,10 +80,7 @@ impl Session {
             }
         }
         self.context.interrupt.check()?;
-        let Unbound { prepared, body } = unbound;
-        let portals = &self.opened.portals;
-        portals.insert(portal, portals.make(&self.context, portal, body, params, prepared.text.clone())?);
-        Ok(())
+        self.opened.portals.open(&self.context, portal, unbound, params)
     }
 
     /// Opens a portal anew, as it was bound.

@@ -218,6 +218,19 @@ impl Portals {
         })
     }
 
+    /// Opens a portal of a statement whose parameters have these values, in place of the one that had the name.
+    pub(super) fn open(
+        &self,
+        session: &SessionContext,
+        name: &str,
+        unbound: Unbound,
+        params: Vec<Datum>,
+    ) -> Result<()> {
+        let Unbound { prepared, body } = unbound;
+        self.insert(name, self.make(session, name, body, params, prepared.text.clone())?);
+        Ok(())
+    }
+
     /// Adds a portal, in place of the one that had the name.
     pub(super) fn insert(&self, name: &str, portal: Portal) {
         let former = self.0.lock().open.insert(name.to_owned(), portal);

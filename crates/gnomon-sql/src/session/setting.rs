@@ -43,8 +43,7 @@ pub(super) fn set(
             .severity(Severity::Warning),
         );
     }
-    // The grammar has no SET ALL.
-    let Some(name) = setting_name(&set.name) else { return Ok(()) };
+    let name = set.name.name.to_lowercase();
     let values = match &set.value {
         SettingValue::Default => None,
         SettingValue::Current if is_role(&name) => return Ok(()),
@@ -147,7 +146,7 @@ pub(super) fn show_columns(session: &SessionContext, name: &SettingName) -> Resu
 
 /// SHOW.
 pub(super) fn show(session: &mut SessionContext, name: &SettingName, sink: &mut dyn Sink) -> Result<()> {
-    // Whose characteristics it may show.
+    // SHOW may ask for the characteristics of the transaction.
     session.ensure_transaction();
     let columns = show_columns(session, name)?;
     sink.columns(&columns)?;

@@ -33,7 +33,7 @@ pub enum LogEntry {
     Written(Vec<SubtxnId>),
 }
 
-/// What is in the logs on a disk, by file. Nothing may be done with the disk afterwards.
+/// Returns the entries of the logs on a disk, by file. Nothing may be done with the disk afterwards.
 pub fn log_entries(disk: &SimDisk) -> BTreeMap<String, Vec<LogEntry>> {
     let disk: Arc<dyn Disk> = Arc::new(disk.open_exclusive().unwrap());
     let root = Root::read(&*disk.open(FILE, false).unwrap()).unwrap().unwrap();
