@@ -90,17 +90,16 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
     if *kind == ObjectKind::MaterializedView {
         return Err(SqlError::unsupported(what));
     }
-    let are_owners = actions.iter().all(|action| matches!(action, AlterAction::OwnerTo(_)));
-    match actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_))) {
-        Some(action) if *kind != ObjectKind::Table => {
-            return Err(SqlError::unsupported(format!("{what} ... {}", words(action))));
-        }
-        _ => {}
+    let other = actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_)));
+    if let Some(action) = other
+        && *kind != ObjectKind::Table
+    {
+        return Err(SqlError::unsupported(format!("{what} ... {}", words(action))));
     }
     ddl.begin(&what)?;
-    match are_owners {
-        true => alter_owners(ddl, alter)?,
-        false => alter_table(ddl, alter)?,
+    match other {
+        None => alter_owners(ddl, alter)?,
+        Some(_) => alter_table(ddl, alter)?,
     }
     tag(what)
 }
