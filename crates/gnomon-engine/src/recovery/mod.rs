@@ -12,6 +12,8 @@
 //! | `logical_wal` | the same with a logical WAL | as above | its record; commit batches are checkpoints |
 //! | `page_wal` | page WAL, pages in place | immediate, by subtransactions | its record, with those of its pages |
 //!
+//! `deferred.rs` is the [`Method`] of the first two.
+//!
 //! # Adding a method
 //!
 //! | name on the command line | variant of [`Recovery`] | folder | variant of [`Store`](crate::store::Store) |
@@ -22,8 +24,8 @@
 //!
 //! First decide which of two a new method is:
 //!
-//! - Shadow paging with a log beside it. Then its folder has a type that implements `Journal` (`shadow/journal.rs`), as
-//!   `logical_wal` does; its [`Method`] is `ShadowPaging` with that journal.
+//! - Shadow paging with a log beside it. Then its folder has the log, and `deferred.rs` the steps that differ with it, as
+//!   for `logical_wal`.
 //! - Anything else. Then its folder has a type that implements [`Method`]. What only some methods can do (backups, copies
 //!   on several disks) has a default there that refuses it. A store of its own is a variant of
 //!   [`Store`](crate::store::Store); `store/any.rs` has what level 1 asks of every store.
@@ -47,6 +49,7 @@
 //! commit to the [timeline](crate::mvcc::Timeline); its caller releases the locks afterwards (invariant 1). What fails
 //! before the CSN leaves nothing; a failure behind it stops the database.
 
+mod deferred;
 mod kind;
 mod logical_wal;
 mod open;

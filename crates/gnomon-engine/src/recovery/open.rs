@@ -4,9 +4,10 @@ use std::{path::Path, time::Duration};
 
 use super::{
     Method,
+    deferred::DeferredUpdates,
     kind::{Commits, Records, Recovery},
     logical_wal, page_wal,
-    shadow::{NoJournal, ShadowPaging, VerifiedPages, open_store, recovery_of},
+    shadow::{VerifiedPages, open_store, recovery_of},
 };
 use crate::{
     Error, Result,
@@ -198,7 +199,7 @@ pub(crate) fn open(
         (true, with_log) => with_log,
         (false, _) => recovery_of(&store)?,
     };
-    let journal = match recovery.records() {
+    let wal = match recovery.records() {
         None => None,
         Some(records) => {
             let [disk] = &*members else {
@@ -208,10 +209,7 @@ pub(crate) fn open(
         }
     };
     check_made(setup, store.stats().unit, store.mirror.is_mirrored(), recovery)?;
-    let method: Box<dyn Method> = match journal {
-        None => Box::new(ShadowPaging::new(store.clone(), NoJournal, setup.commits)?),
-        Some(wal) => Box::new(ShadowPaging::new(store.clone(), wal, setup.commits)?),
-    };
+    let method = Box::new(DeferredUpdates::new(store.clone(), wal, setup.commits)?);
     Ok(Opened { store: Store::Shadow(store), method })
 }
 

@@ -340,7 +340,7 @@ mod tests {
         env::Rng,
         op::{BoundCall, number},
         page::PageSize,
-        recovery::{logical_wal::record, shadow::Logged},
+        recovery::logical_wal::record::{self, Logged},
         write_set::WriteSet,
     };
 

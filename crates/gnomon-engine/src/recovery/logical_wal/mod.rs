@@ -29,7 +29,7 @@ mod control;
 mod cost;
 mod fit;
 mod gather;
-mod journal;
+mod open;
 mod record;
 mod replay;
 mod room;
@@ -37,11 +37,12 @@ mod schedule;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub(super) use journal::Wal;
+pub(super) use open::Wal;
+pub(super) use record::Logged;
 pub(crate) use record::{decode_writes, encode_writes};
 pub(crate) use replay::BYTES_OF_RUN;
 
-use super::{Access, Recovering, shadow::Logged};
+use super::{Access, Recovering};
 use crate::{
     Csn, Error, Result,
     bytes::put_varint,
@@ -270,7 +271,7 @@ impl CommitLog {
         store: &Arc<ShadowStore>,
         keyspace: &Keyspace,
         unread: Unread,
-        with: &journal::How,
+        with: &open::How,
         recovering: Recovering<'_>,
     ) -> Result<Arc<CommitLog>> {
         let Recovering { access, calls, progress } = recovering;

@@ -27,7 +27,7 @@ use crate::{
     bytes::{Bytes, put_counted, put_varint},
     op::{self, BoundCall, Calls, Registry},
     page::PageSize,
-    recovery::{Command, shadow::Logged},
+    recovery::Command,
     write_set::{Write, WriteSet},
 };
 
@@ -41,6 +41,20 @@ const CALL_WITHIN: u8 = 5;
 const CREATED: u8 = 1;
 const DROPPED: u8 = 2;
 const KEYS: u8 = 4;
+
+/// The changes of a commit, as they are logged.
+pub(in crate::recovery) enum Logged<'a> {
+    /// More than a record has: the commit is not acknowledged before a root has it.
+    InRoot,
+    /// Writes.
+    Writes(&'a WriteSet),
+    /// Stores the entry of a prepared transaction, which consists of these parts.
+    Entry { gid: &'a str, parts: &'a [Vec<u8>] },
+    /// Removes an entry of so many parts, and writes.
+    End { gid: &'a str, parts: u32, writes: &'a WriteSet },
+    /// All that a procedure does, as a call of it.
+    Call(&'a Command),
+}
 
 /// The content of a record beside writes.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use std::any::Any;
 
-use super::{CommitLog, FILE, Logged, Wal};
+use super::{CommitLog, FILE, Logged};
 use crate::*;
 use crate::{
     Csn, Error, TreeId,
@@ -11,7 +11,7 @@ use crate::{
     env::Rng,
     op::number,
     page::PageCounts,
-    recovery::shadow::ShadowPaging,
+    recovery::deferred::DeferredUpdates,
     sync::Arc,
     write_set::WriteSet,
 };
@@ -19,8 +19,8 @@ use crate::{
 /// The log of a database.
 fn log_of(db: &Database) -> &Arc<CommitLog> {
     let method: &dyn Any = &*db.0.inner.method;
-    let method = method.downcast_ref::<ShadowPaging<Wal>>().expect("it has a logical WAL");
-    method.journal().commit_log().expect("it was replayed")
+    let method = method.downcast_ref::<DeferredUpdates>().expect("it has a logical WAL");
+    method.commit_log().expect("it was replayed")
 }
 
 const VALUE_LOG: Recovery = Recovery::CommitLog(Records::Values);

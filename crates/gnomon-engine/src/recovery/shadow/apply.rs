@@ -16,15 +16,23 @@ use crate::{
     write_set::{TreeWrites, Write, WriteSet, Written},
 };
 
+/// A commit inside the gate, from before its CSN until it is applied.
+pub(in crate::recovery) struct GatedCommit<'a> {
+    keyspace: &'a Keyspace,
+    pub pages: PageTxn<'a>,
+    /// Ends after the page transaction, which stops the database if there is a panic.
+    unapplied: Unapplied<'a>,
+}
+
 /// Begins the page transaction of a commit, and notes in `writes` where its keys are. `is_logged`: a log has the
 /// commit, and pages follow later.
-pub(super) fn begin<'a>(
-    keyspace: &Keyspace,
+pub(in crate::recovery) fn begin_commit<'a>(
+    keyspace: &'a Keyspace,
     store: &'a ShadowStore,
     writes: &mut WriteSet,
     large: Option<&PrivateChanges>,
     is_logged: bool,
-) -> Result<PageTxn<'a>> {
+) -> Result<GatedCommit<'a>> {
     let purpose = if writes.gives_space_back() { Purpose::Free } else { Purpose::Use };
     let pages = match begin_for(keyspace, store, purpose, writes, large) {
         // What commits before it gave back, and what was reserved for them, is free when a root says so.
@@ -35,7 +43,7 @@ pub(super) fn begin<'a>(
         begun => begun,
     }?;
     load_leaves(keyspace, store, writes, !is_logged)?;
-    Ok(pages)
+    GatedCommit::enter(keyspace, pages)
 }
 
 /// Reads the pages that are to be applied, as far as they are not in memory any more. Behind the CSN a failed read
@@ -105,29 +113,46 @@ pub(in crate::recovery) fn in_parts<T>(mut reserve: impl FnMut(PageSize) -> Resu
     reserve(PageSize::DEFAULT)
 }
 
-/// Takes the CSN of a page transaction, which `take_csn` does, and applies `writes` and what `first` changes, which
-/// is called before. A failure from here on stops the database.
-pub(super) fn apply_in_order(
-    keyspace: &Keyspace,
-    pages: PageTxn<'_>,
-    take_csn: impl FnOnce(&mut PageTxn<'_>) -> Csn,
-    writes: WriteSet,
-    first: impl FnOnce(&PageTxn<'_>, Csn) -> Result<()>,
-) -> Result<(Csn, Grown)> {
-    // Ends after the page transaction, which stops the database if there is a panic.
-    let unapplied = Unapplied(&keyspace.timeline);
-    let mut pages = pages;
-    let changed_bytes = writes.changed_bytes();
-    let csn = take_csn(&mut pages);
-    let is_next = keyspace.timeline.watermark().0 + 1 == csn.0;
-    let AppliedWrites { changed, bytes, grown } = first(&pages, csn)
-        .and_then(|()| apply_writes(&At { keyspace, pages: &pages, csn, is_next }, writes))
-        .map_err(|error| keyspace.store.poison(&error))?;
-    keyspace.timeline.applied(csn, changed, bytes);
-    pages.note_changed(changed_bytes);
-    std::mem::forget(unapplied);
-    drop(pages);
-    Ok((csn, grown))
+impl<'a> GatedCommit<'a> {
+    /// Makes a commit of a page transaction that may take its CSN next: closing the database waits for the gate, and
+    /// then makes everything durable.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn enter(keyspace: &'a Keyspace, pages: PageTxn<'a>) -> Result<GatedCommit<'a>> {
+        keyspace.check_open()?;
+        Ok(GatedCommit { keyspace, pages, unapplied: Unapplied(&keyspace.timeline) })
+    }
+
+    /// Puts private pages in the place of the old ones, as part of commit `csn`.
+    pub fn publish(&self, csn: Csn, private: PrivateChanges) {
+        let PrivateChanges { pages: own, replaced, before, changed_bytes } = private;
+        if let Some(before) = before {
+            for state in &replaced {
+                state.generations.begin(csn, before.clone());
+            }
+            self.keyspace.timeline.replaced(csn, replaced);
+        }
+        self.pages.publish(own);
+        self.pages.note_changed(changed_bytes);
+    }
+
+    /// Applies `writes` as commit `csn`, and ends it. A failure stops the database.
+    pub fn apply(self, csn: Csn, writes: WriteSet) -> Result<(Csn, Grown)> {
+        let GatedCommit { keyspace, pages, .. } = &self;
+        let changed_bytes = writes.changed_bytes();
+        let is_next = keyspace.timeline.watermark().0 + 1 == csn.0;
+        if keyspace.store.failpoints().is_on(Failpoint::WatermarkOutOfOrder) {
+            keyspace.timeline.jump(csn);
+        }
+        let AppliedWrites { changed, bytes, grown } =
+            apply_writes(&At { keyspace, pages, csn, is_next }, writes)
+                .map_err(|error| keyspace.store.poison(&error))?;
+        keyspace.timeline.applied(csn, changed, bytes);
+        pages.note_changed(changed_bytes);
+        std::mem::forget(self.unapplied);
+        Ok((csn, grown))
+    }
 }
 
 /// The result of applying.
@@ -273,17 +298,4 @@ pub(in crate::recovery) fn create(
     let listed = Listed { tree, placement: writes.options.placement };
     keyspace.add_tree(id, TreeState::new(listed, csn));
     keyspace.directory.insert(pages, id, &listed).map(drop)
-}
-
-/// Puts private pages in the place of the old ones, as part of commit `csn`.
-pub(super) fn publish(keyspace: &Keyspace, pages: &PageTxn<'_>, csn: Csn, private: PrivateChanges) {
-    let PrivateChanges { pages: own, replaced, before, changed_bytes } = private;
-    if let Some(before) = before {
-        for state in &replaced {
-            state.generations.begin(csn, before.clone());
-        }
-        keyspace.timeline.replaced(csn, replaced);
-    }
-    pages.publish(own);
-    pages.note_changed(changed_bytes);
 }

@@ -18,7 +18,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    pub(super) fn new(store: Arc<ShadowStore>, takes_disks: bool) -> Copies {
+    pub(in crate::recovery) fn new(store: Arc<ShadowStore>, takes_disks: bool) -> Copies {
         Copies { store, takes_disks }
     }
 

@@ -18,7 +18,7 @@ const RECLAIM_PAGES_FULL: usize = 8;
 const LEVELS: u64 = 12;
 
 /// Gives back some pages of a dropped tree that is not in use; true if there may be more to do.
-pub(super) fn reclaim_some(
+pub(in crate::recovery) fn reclaim_some(
     keyspace: &Keyspace,
     store: &ShadowStore,
     is_in_use: &dyn Fn(TreeId) -> bool,
