@@ -41,15 +41,13 @@ pub struct Claim {
     pub max: i128,
 }
 
-/// The decision on a request now.
+/// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is granted; the holds from before, for going back.
-    Granted(Replaced),
-    /// The claim at this place cannot be met, whatever others do.
-    Refused(usize),
-    /// It depends on what others do.
-    Depends,
+pub(super) struct Claimed {
+    /// The place of the claim that cannot be met, whatever others do; none if all are granted.
+    pub(super) refused: Option<usize>,
+    /// The holds from before, to go back to.
+    pub(super) replaced: Replaced,
 }
 
 /// The holds that a request has replaced, by quantity.
@@ -210,8 +208,10 @@ impl Escrow {
         })
     }
 
-    /// Decides the claims of a request together: the first that is not granted decides.
-    pub(super) fn request(&mut self, txn: TxnId, claims: &[Claim]) -> Verdict {
+    /// Decides the claims of a request together: the first that is not granted decides. None if that depends on what
+    /// others do. With `keeps_refusal`, a claim that is refused stays impossible until the owner ends, since the owner
+    /// reports the refusal.
+    pub(super) fn request(&mut self, txn: TxnId, claims: &[Claim], keeps_refusal: bool) -> Option<Claimed> {
         // What the owner has after the claims before, of each quantity, and what it had at first.
         let mut holds: SmallVec<[(usize, Option<Hold>, Hold); 2]> = SmallVec::new();
         for (place, claim) in claims.iter().enumerate() {
@@ -225,8 +225,14 @@ impl Escrow {
             });
             match account.decide(holds[known].2, claim) {
                 Ok(hold) => holds[known].2 = hold,
-                Err(Decided::Refused) => return Verdict::Refused(place),
-                Err(Decided::Depends) => return Verdict::Depends,
+                Err(Decided::Depends) => return None,
+                Err(Decided::Refused) => {
+                    let replaced = match keeps_refusal {
+                        true => self.promise_refusal(txn, claims, place),
+                        false => Replaced::default(),
+                    };
+                    return Some(Claimed { refused: Some(place), replaced });
+                }
             }
         }
         let mut replaced = Vec::with_capacity(holds.len());
@@ -236,14 +242,12 @@ impl Escrow {
             account.check();
             replaced.push((account.quantity, before));
         }
-        Verdict::Granted(replaced.into())
+        Some(Claimed { refused: None, replaced: replaced.into() })
     }
 
-    /// Keeps a refused claim impossible until the owner ends, since the owner has reported the refusal. Returns the
-    /// hold to restore when it goes back. Must be called under the same hold of the mutex as the request that was
-    /// refused.
-    pub(super) fn promise_refusal(&mut self, txn: TxnId, claims: &[Claim], refused: usize) -> Replaced {
-        let Some(claim) = claims.get(refused) else { return Replaced::default() };
+    /// Keeps a refused claim impossible until the owner ends. Returns the hold to restore when it goes back.
+    fn promise_refusal(&mut self, txn: TxnId, claims: &[Claim], refused: usize) -> Replaced {
+        let claim = &claims[refused];
         // The claims before it were met and are undone: their changes do not count, and the refused one's condition is
         // told in terms of the value without them.
         let earlier = claims[..refused].iter().filter(|earlier| earlier.quantity == claim.quantity);
@@ -379,7 +383,7 @@ pub(crate) fn first_refused(claims: &[Claim]) -> Option<usize> {
 /// True if two transactions are both granted their claims, one after the other, with no claims of others.
 pub(crate) fn claims_of_two(first: (TxnId, &[Claim]), second: (TxnId, &[Claim])) -> bool {
     let mut escrow = Escrow::default();
-    [first, second]
-        .into_iter()
-        .all(|(txn, claims)| matches!(escrow.request(txn, claims), Verdict::Granted(_)))
+    [first, second].into_iter().all(|(txn, claims)| {
+        escrow.request(txn, claims, false).is_some_and(|claimed| claimed.refused.is_none())
+    })
 }

@@ -5,9 +5,9 @@ use std::{collections::HashSet, fmt, time::Duration};
 use super::{
     LockName, Mode, Modes, TableId,
     deadlock::{Detector, Place, Victim, wake},
-    escrow::{Claim, Hold, Pending, Replaced},
+    escrow::{Claim, Claimed, Hold, Pending, Replaced},
     park::Parking,
-    shard::{Answer, Claimed, Claims, Shard, Waiter, Wake},
+    shard::{Answer, Claims, Shard, Waiter, Wake},
     weak::{self, OwnLocks, Space, WeakLocks},
 };
 use crate::{

@@ -18,7 +18,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     LockName, LockTable, Mode, Modes, Part, TableId,
-    escrow::{Claim, Escrow, Hold, Pending, Replaced, Verdict},
+    escrow::{Claim, Claimed, Escrow, Hold, Pending},
     modes::ModeSet,
     park::{Outcome, Parking},
 };
@@ -65,15 +65,6 @@ pub(super) struct Claims {
     pub(super) keeps_refusal: bool,
     /// The decision on them; none while they wait.
     pub(super) decided: Option<Claimed>,
-}
-
-/// The decision on claims.
-#[derive(Clone, Debug)]
-pub(super) struct Claimed {
-    /// The claim that was refused, if one was.
-    pub(super) refused: Option<usize>,
-    /// The holds from before, to go back to.
-    pub(super) replaced: Replaced,
 }
 
 /// The state of a request that was put into a queue.
@@ -218,7 +209,7 @@ impl Head {
         if self.is_behind(waiter.txn, claims, at) {
             return;
         }
-        let decided = decide(&mut self.escrow, waiter.txn, claims, *keeps_refusal);
+        let decided = self.escrow.request(waiter.txn, claims, *keeps_refusal);
         if let Some(waiting) = &mut self.queue[at].claims {
             waiting.decided = decided;
         }
@@ -313,21 +304,6 @@ impl Head {
 
 fn overlap(some: &[Claim], others: &[Claim]) -> bool {
     some.iter().any(|claim| others.iter().any(|other| other.quantity == claim.quantity))
-}
-
-/// Decides claims now, if they can be.
-fn decide(escrow: &mut Escrow, txn: TxnId, claims: &[Claim], keeps_refusal: bool) -> Option<Claimed> {
-    match escrow.request(txn, claims) {
-        Verdict::Granted(replaced) => Some(Claimed { refused: None, replaced }),
-        Verdict::Refused(place) => {
-            let replaced = match keeps_refusal {
-                true => escrow.promise_refusal(txn, claims, place),
-                false => Replaced::default(),
-            };
-            Some(Claimed { refused: Some(place), replaced })
-        }
-        Verdict::Depends => None,
-    }
 }
 
 /// See the module.
@@ -429,7 +405,7 @@ impl Shard {
         if head.is_behind(txn, claims, head.queue.len()) {
             return None;
         }
-        decide(&mut head.escrow, txn, claims, keeps_refusal)
+        head.escrow.request(txn, claims, keeps_refusal)
     }
 
     /// True if an owner's first claims leave enough for all to claim once more what they have.

@@ -198,17 +198,20 @@ fn apply_in(
         let (value, delta) = (value.len() as i128, growth as i128);
         claims.push(Claim { quantity: LENGTH, value, delta, min: i128::MIN, max });
     }
-    let refused = match is_asked {
-        true => first_refused(&claims),
-        false => match claim(core, name, &claims, is_applied, is_first)? {
-            Some(refused) => refused,
-            // It depends on others, which may want more of it: as if it was nothing that can be shared, it waits until
-            // they have ended.
-            None => {
-                core.locks.release_since(mark);
-                return apply_in(core, used, key, operation, args, true);
-            }
-        },
+    let keeps_refusal = core.options.isolation == Isolation::Serializable || is_applied;
+    let refused = if is_asked || claims.is_empty() {
+        first_refused(&claims)
+    } else if !is_first {
+        let interrupt = core.options.interrupt.clone();
+        let options = core.wait_options(interrupt.as_deref());
+        core.locks.claim(name, &claims, keeps_refusal, &options)?
+    } else if let Some(refused) = core.locks.try_claim(name, &claims, keeps_refusal) {
+        refused
+    } else {
+        // It depends on others, which may want more of it: as if it was nothing that can be shared, it waits until
+        // they have ended.
+        core.locks.release_since(mark);
+        return apply_in(core, used, key, operation, args, true);
     };
     // What was granted or refused may rest on commits that came meanwhile.
     core.seen = core.seen.max(core.inner().store.last_csn());
@@ -253,28 +256,6 @@ fn takes_turn_alone(core: &Core, used: &Used, name: LockName<'_>) -> bool {
     used.state.as_ref().is_some_and(|state| {
         state.takes_turns() && core.locks.held_mode(name).is_none() && state.take_turn_alone()
     })
-}
-
-/// Claims something of quantities of a key whose lock is shared. Returns the place of the claim that was refused,
-/// if one was. The first time it neither waits for other transactions nor leaves them too little: the outer option
-/// is none then.
-fn claim(
-    core: &mut Core,
-    name: LockName<'_>,
-    claims: &[Claim],
-    is_applied: bool,
-    is_first: bool,
-) -> Result<Option<Option<usize>>> {
-    if claims.is_empty() {
-        return Ok(Some(None));
-    }
-    let keeps_refusal = core.options.isolation == Isolation::Serializable || is_applied;
-    if is_first {
-        return Ok(core.locks.try_claim(name, claims, keeps_refusal));
-    }
-    let interrupt = core.options.interrupt.clone();
-    let options = core.wait_options(interrupt.as_deref());
-    core.locks.claim(name, claims, keeps_refusal, &options).map(Some)
 }
 
 /// Fails if an operation cannot be applied to a value at all. That must be known before the commit.

@@ -9,8 +9,9 @@ use crate::{
     lock::{
         Interrupt, Mode,
         deadlock::{Place, wake},
+        escrow::Claimed,
         park::{Outcome, Parking, Wakeup},
-        shard::{Claimed, Claims, Fate, Waiter},
+        shard::{Claims, Fate, Waiter},
     },
     sync::Arc,
 };
