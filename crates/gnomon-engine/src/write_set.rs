@@ -52,7 +52,8 @@ pub(crate) struct Written {
 }
 
 impl Write {
-    fn of(value: Option<&[u8]>) -> Write {
+    /// Returns the change that gives a key this value, or deletes it.
+    pub fn of(value: Option<&[u8]>) -> Write {
         value.map_or(Write::Delete, |value| Write::Put(value.into()))
     }
 
@@ -282,12 +283,20 @@ impl WriteSet {
     }
 
     pub fn put(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>) {
-        self.put_at(tree, key, value, None);
+        self.write(tree, key, Written { write: Write::of(value), place: None });
     }
 
-    /// As [`WriteSet::put`], with where the key is, if that is known.
-    pub fn put_at(&mut self, tree: TreeId, key: &[u8], value: Option<&[u8]>, place: Option<Place>) {
-        self.write(tree, key, Written { write: Write::of(value), place });
+    /// Puts a change of a key in the place of the one before.
+    pub fn write(&mut self, tree: TreeId, key: &[u8], written: Written) {
+        let bytes = bytes_of(key, &written.write);
+        self.bytes += bytes;
+        self.frees |= written.write.is_delete();
+        let writes = self.trees.entry(tree).or_default();
+        writes.bytes += bytes;
+        let before = writes.keys.insert(key.into(), written);
+        if let Some(replaced) = &mut self.replaced {
+            replaced.push(Replaced::Key(tree, key.into(), before));
+        }
     }
 
     /// Makes operations keep their claims from now on, which are asked again when they have their place in an order.
@@ -296,12 +305,8 @@ impl WriteSet {
     }
 
     /// Adds an operation to what is made of a key, which is not put or deleted. `value_bytes_max`: see [`Calls`].
-    pub fn apply(&mut self, tree: TreeId, key: &[u8], call: BoundCall, value_bytes_max: usize) {
-        self.apply_at(tree, key, call, value_bytes_max, None);
-    }
-
-    /// As [`WriteSet::apply`], with where the key is, if that is known.
-    pub fn apply_at(
+    /// `place`: where the key is, if that is known.
+    pub fn apply(
         &mut self,
         tree: TreeId,
         key: &[u8],
@@ -382,18 +387,6 @@ impl WriteSet {
             }
         }
         Ok(())
-    }
-
-    fn write(&mut self, tree: TreeId, key: &[u8], written: Written) {
-        let bytes = bytes_of(key, &written.write);
-        self.bytes += bytes;
-        self.frees |= written.write.is_delete();
-        let writes = self.trees.entry(tree).or_default();
-        writes.bytes += bytes;
-        let before = writes.keys.insert(key.into(), written);
-        if let Some(replaced) = &mut self.replaced {
-            replaced.push(Replaced::Key(tree, key.into(), before));
-        }
     }
 
     /// Returns the writes to a tree, in the order in which they came about: first those before the first of `marks`,

@@ -168,7 +168,7 @@ fn who_rests_on_what_has_changed_is_refused_and_operations_are_not() {
         changes.put(tree, b"c2", Some(&number_of(3)));
         let operation = database.0.inner.operations.get("number", "add").unwrap().clone();
         let args = number::add(1).args.into();
-        changes.apply(tree, b"c", BoundCall { operation, args }, 8);
+        changes.apply(tree, b"c", BoundCall { operation, args }, 8, None);
         let mark = Mark { tree, key: b"m", value: b"", forgets: None };
         apply(&database, &changes, mark);
         first.commit().unwrap();

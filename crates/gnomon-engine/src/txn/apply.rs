@@ -238,7 +238,7 @@ fn apply_in(
         let there = read::stored(core, used.id, used.state.as_deref(), key, ReadAt::Newest)?;
         check_applicable(core, used, key, there.ok_or_else(absent)?, operation, args)?;
     }
-    core.writes.apply_at(
+    core.writes.apply(
         used.id,
         key,
         BoundCall { operation: operation.clone(), args: args.into() },

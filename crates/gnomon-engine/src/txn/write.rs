@@ -13,7 +13,7 @@ use crate::{
     access::{self, RESERVED_NUMBERS, TreeOptions},
     lock::{LockName, gap_mode, key_mode, tree_mode},
     mvcc::{GAPS, TREES, TreeRef},
-    write_set::Write,
+    write_set::{Write, Written},
 };
 
 /// A write's demand on its key.
@@ -89,7 +89,7 @@ pub(super) fn write(
     // To delete what is absent is no write: it would make a key out of nothing for every reader to step over.
     if present || value.is_some() || own.is_some() {
         core.found.tree = None;
-        core.writes.put_at(tree, key, value, place);
+        core.writes.write(tree, key, Written { write: Write::of(value), place });
         core.change_soon(&used, key, value)?;
     }
     Ok(present)

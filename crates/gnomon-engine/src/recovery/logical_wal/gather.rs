@@ -403,7 +403,7 @@ mod tests {
                             let Some(value) = there.get_mut(&place) else { continue };
                             let call = add(&operations, rng.below(9).into());
                             *value = call.operation.operation.apply(&call.args, value).unwrap();
-                            writes.apply(tree, &key, call, 8);
+                            writes.apply(tree, &key, call, 8, None);
                         }
                     }
                 }
@@ -455,12 +455,12 @@ mod tests {
         };
         let tree = TreeId(1);
         then(&|writes| writes.put(tree, b"put", Some(&5_i64.to_le_bytes())));
-        then(&|writes| writes.apply(tree, b"put", add(&operations, 3), 8));
-        then(&|writes| writes.apply(tree, b"there", add(&operations, 4), 8));
-        then(&|writes| writes.apply(tree, b"there", add(&operations, 5), 8));
+        then(&|writes| writes.apply(tree, b"put", add(&operations, 3), 8, None));
+        then(&|writes| writes.apply(tree, b"there", add(&operations, 4), 8, None));
+        then(&|writes| writes.apply(tree, b"there", add(&operations, 5), 8, None));
         then(&|writes| writes.put(tree, b"gone", Some(b"x")));
         then(&|writes| writes.put(tree, b"gone", None));
-        then(&|writes| writes.apply(tree, b"gone", add(&operations, 5), 8));
+        then(&|writes| writes.apply(tree, b"gone", add(&operations, 5), 8, None));
         let parts = Arc::new(all).parts(1);
         let sorted = parts[0].sorted();
         let run = sorted.runs(usize::MAX).next().unwrap();

@@ -317,7 +317,7 @@ impl<'a> Writes<'a> {
                         while let Some(StoredCall { family, name, args }) = calls.next().map_err(&broken)? {
                             let operation = operations.get(family, name)?.clone();
                             let call = BoundCall { operation, args: args.into() };
-                            writes.apply(tree, key, call, value_bytes_max);
+                            writes.apply(tree, key, call, value_bytes_max, None);
                         }
                     }
                 },
@@ -437,7 +437,7 @@ mod tests {
                     _ => {
                         let call = op::number::add_within(rng.below(900).into(), -5, 1000);
                         let operation = operations.get(call.family, call.operation).unwrap().clone();
-                        writes.apply(tree, &key, BoundCall { operation, args: call.args.into() }, 8);
+                        writes.apply(tree, &key, BoundCall { operation, args: call.args.into() }, 8, None);
                     }
                 }
             }

@@ -369,7 +369,7 @@ impl Entry {
                     if flags & (LOCKED | LOCKED_BUT_KEY) == 0 {
                         entry.locks.push(HeldLock::new(LockName::key(KEYS, tree.0, key), operation.mode));
                     }
-                    entry.writes.apply(tree, key, BoundCall { operation, args }, value_bytes_max);
+                    entry.writes.apply(tree, key, BoundCall { operation, args }, value_bytes_max, None);
                 }
                 for _ in 0..rest.u32()? {
                     let quantity = rest.u32()?;
@@ -472,7 +472,13 @@ mod tests {
                     expected.holds.extend(holds.map(|(quantity, hold)| {
                         (tree, key.clone().into(), quantity, Hold { txn: TxnId(0), ..hold })
                     }));
-                    expected.writes.apply(tree, &key, BoundCall { operation, args: call.args.into() }, 8);
+                    expected.writes.apply(
+                        tree,
+                        &key,
+                        BoundCall { operation, args: call.args.into() },
+                        8,
+                        None,
+                    );
                 }
                 0 => owner.lock(LockName::end(GAPS, tree.0), gap_mode::SCAN, &options).unwrap(),
                 1 => owner.lock(LockName::key(GAPS, tree.0, &key), gap_mode::SCAN, &options).unwrap(),

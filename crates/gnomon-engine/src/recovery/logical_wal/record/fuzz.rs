@@ -64,7 +64,7 @@ fn write_set(operations: &Registry, changes: &[Change]) -> WriteSet {
                 let call = number::add(*by);
                 let operation =
                     operations.get(call.family, call.operation).expect("it is registered").clone();
-                writes.apply(TreeId(*tree), key, BoundCall { operation, args: call.args.into() }, 64);
+                writes.apply(TreeId(*tree), key, BoundCall { operation, args: call.args.into() }, 64, None);
             }
             Change::Add(..) => {}
         }
