@@ -1,6 +1,6 @@
 //! The directory of trees: which trees a database has, and where.
 
-use std::ops::Bound;
+use std::{borrow::Cow, ops::Bound};
 
 use super::{Change, Seek, Tree};
 use crate::{
@@ -159,11 +159,9 @@ impl Directory {
     }
 
     fn change(&self, pages: &impl PageWrite, key: Vec<u8>, value: Option<&[u8]>) -> Result<DirectoryEntry> {
-        let mut before = None;
-        self.0.update(pages, &key, &mut |old| {
-            before = old.map(<[u8]>::to_vec);
-            value.map_or(Change::Delete, |value| Change::Put(value.into()))
-        })?;
+        let entry = self.0.entry(pages, &key, None)?;
+        let before = entry.value()?.map(Cow::into_owned);
+        entry.change(value.map_or(Change::Delete, |value| Change::Put(value.into())))?;
         Ok((key, before))
     }
 

@@ -39,7 +39,7 @@
 //! of the pages at any time, and a change of the order (split, merge, growth, shrinking) concerns only pages that are
 //! latched exclusively by one thread, or are not reachable by others yet. No other thread waits for a new page.
 //! Overflow pages are latched singly, last, and by threads that hold their leaf, or alone own the chain. A closure
-//! that is called under a latch must take no other.
+//! that is called under a latch must take no other, nor must the holder of a [`LatchedEntry`].
 //!
 //! A damaged pointer may lead to a page that the thread holds already; every descent checks that. It may also
 //! lead into the path of another thread, but levels that do not fit are refused after one step.
@@ -82,7 +82,7 @@ pub struct Tree {
     size: PageSize,
 }
 
-/// The change that [`Tree::update`] makes to an entry.
+/// A change of an entry ([`Tree::update`], [`LatchedEntry::change`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<'v> {
     /// Gives the key this value.
@@ -114,6 +114,16 @@ pub struct LeafView {
     count: usize,
     lower: Option<Fence>,
     upper: Option<Fence>,
+}
+
+/// The entry of a key, or the place for one, in its leaf, which is latched exclusively: as long as it is there, its holder
+/// must neither wait nor touch pages ([`Tree::entry`]).
+pub struct LatchedEntry<'a, P: PageWrite> {
+    tree: Tree,
+    pages: &'a P,
+    key: &'a [u8],
+    guard: P::WriteGuard,
+    position: Result<usize, usize>,
 }
 
 /// A leaf that stays latched exclusively while keys in ascending order are changed ([`Tree::update_next`]).
@@ -434,34 +444,24 @@ impl Tree {
     /// Changes the entry of one key.
     ///
     /// `f` is called exactly once (unless an error comes first), with the present value, under the leaf's exclusive
-    /// latch and before any page is changed; it must neither wait nor touch pages. The change that it returns may
-    /// be applied after the latch was released and taken again: the caller's lock keeps others from changing the
-    /// same key, whereas other keys of the leaf are free.
+    /// latch and before any page is changed; it must neither wait nor touch pages. The change that it returns is made
+    /// as by [`LatchedEntry::change`].
     ///
-    /// Errors: [`Error::KeyTooLong`] before `f`, [`Error::ValueTooLong`] after it with nothing changed;
-    /// [`Error::DiskFull`], if the store has no page left, with the entry unchanged.
+    /// Errors: [`Error::KeyTooLong`] before `f`, those of [`LatchedEntry::change`] after it.
     pub fn update<'v, P: PageWrite>(
         &self,
         pages: &P,
         key: &[u8],
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        self.update_held(pages, key, None, None, f)
+        let entry = self.entry(pages, key, None)?;
+        let change = f(entry.value()?.as_deref());
+        entry.change(change).map(drop)
     }
 
-    /// As [`Tree::update`], of a key whose leaf was found before.
-    pub fn update_at<'v, P: PageWrite>(
-        &self,
-        pages: &P,
-        key: &[u8],
-        place: Option<Place>,
-        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
-    ) -> Result<()> {
-        self.update_held(pages, key, place, None, f)
-    }
-
-    /// As [`Tree::update_at`], of keys in ascending order: their leaf stays latched for those after them that it covers.
-    /// Nothing else of the store may be latched before `held` is dropped, and no lock that others take before a latch.
+    /// As [`Tree::update`], of keys in ascending order, which may have been found before: their leaf stays latched for
+    /// those after them that it covers. Nothing else of the store may be latched before `held` is dropped, and no lock
+    /// that others take before a latch.
     pub fn update_next<'v, P: PageWrite>(
         &self,
         pages: &P,
@@ -470,22 +470,36 @@ impl Tree {
         held: &mut HeldLeaf<P::WriteGuard>,
         f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
     ) -> Result<()> {
-        self.update_held(pages, key, place, Some(held), f)
+        let entry = self.latch_entry(pages, key, place, Some(held))?;
+        let change = f(entry.value()?.as_deref());
+        held.guard = entry.change(change)?;
+        Ok(())
     }
 
-    fn update_held<'v, P: PageWrite>(
+    /// Latches the entry of a key, whose leaf may have been found before.
+    ///
+    /// Errors: [`Error::KeyTooLong`].
+    pub fn entry<'a, P: PageWrite>(
         &self,
-        pages: &P,
-        key: &[u8],
+        pages: &'a P,
+        key: &'a [u8],
+        place: Option<Place>,
+    ) -> Result<LatchedEntry<'a, P>> {
+        self.latch_entry(pages, key, place, None)
+    }
+
+    fn latch_entry<'a, P: PageWrite>(
+        &self,
+        pages: &'a P,
+        key: &'a [u8],
         place: Option<Place>,
         mut held: Option<&mut HeldLeaf<P::WriteGuard>>,
-        f: &mut dyn FnMut(Option<&[u8]>) -> Change<'v>,
-    ) -> Result<()> {
+    ) -> Result<LatchedEntry<'a, P>> {
         if key.len() > self.key_bytes_max() {
             return Err(Error::KeyTooLong { bytes: key.len(), max: self.key_bytes_max() });
         }
         let kept = held.as_mut().and_then(|held| held.take(key, place, pages.restructured()));
-        let mut guard = match kept {
+        let guard = match kept {
             Some(guard) => guard,
             None => {
                 let mut upper = Upper::Unknown;
@@ -500,49 +514,14 @@ impl Tree {
                         guard
                     }
                 };
-                if let Some(held) = &mut held {
+                if let Some(held) = held {
                     held.upper = upper;
                 }
                 guard
             }
         };
-        let leaf_id = guard.id();
-        let leaf = parse_leaf(&guard).at(leaf_id)?;
-        let position = leaf.search(key).at(leaf_id)?;
-        let change = match position {
-            Err(_) => f(None),
-            Ok(index) => match leaf.entry(index).at(leaf_id)?.1 {
-                Stored::Inline(value) => f(Some(value)),
-                Stored::Large(chain) => f(Some(&overflow::read(pages, leaf_id, chain)?)),
-            },
-        };
-        let kept = match (change, position) {
-            (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(Some(guard)),
-            (Change::Delete, Ok(index)) => {
-                let old = leaf.entry(index).at(leaf_id)?.1.chain();
-                let used_before = leaf.used();
-                layout::remove_entry(&mut guard, index).at(leaf_id)?;
-                self.finish(pages, key, guard, used_before, old)
-            }
-            (Change::Put(value), _) if value.len() > VALUE_BYTES_MAX => {
-                Err(Error::ValueTooLong { bytes: value.len() })
-            }
-            (Change::Put(value), position) if Shape::of(self.size).is_inline(key.len(), value.len()) => {
-                self.put(pages, key, Stored::Inline(&value), guard, position)
-            }
-            (Change::Put(value), _) => {
-                // Others may use the leaf while the value is written.
-                drop(guard);
-                let chain = overflow::write(pages, self.size, &value)?;
-                let guard = self.latch_leaf(pages, key, None)?;
-                let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
-                self.put(pages, key, Stored::Large(chain), guard, position).map(|_| None)
-            }
-        }?;
-        if let Some(held) = held {
-            held.guard = kept;
-        }
-        Ok(())
+        let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
+        Ok(LatchedEntry { tree: *self, pages, key, guard, position })
     }
 
     /// Puts an entry into its leaf, which is latched, or by a second descent into what becomes of it. Returns the leaf
@@ -697,6 +676,54 @@ impl Tree {
             let Some(upper) = view.upper() else { return Ok(None) };
             view = self.leaf(pages, Seek::At(upper))?;
             index = 0;
+        }
+    }
+}
+
+impl<P: PageWrite> LatchedEntry<'_, P> {
+    /// The value, if there is one.
+    pub fn value(&self) -> Result<Option<Cow<'_, [u8]>>> {
+        let Ok(index) = self.position else { return Ok(None) };
+        let leaf_id = self.guard.id();
+        match parse_leaf(&self.guard).and_then(|leaf| leaf.entry(index)).at(leaf_id)?.1 {
+            Stored::Inline(value) => Ok(Some(Cow::Borrowed(value))),
+            Stored::Large(chain) => {
+                overflow::read(self.pages, leaf_id, chain).map(|value| Some(value.into()))
+            }
+        }
+    }
+
+    /// Changes the entry, perhaps after the latch was released and taken again: the caller's lock keeps others from
+    /// changing the same key, whereas other keys of the leaf are free. Returns the leaf if it is still latched.
+    ///
+    /// Errors: [`Error::ValueTooLong`] with nothing changed; [`Error::DiskFull`], if the store has no page left, with the
+    /// entry unchanged.
+    pub fn change(self, change: Change<'_>) -> Result<Option<P::WriteGuard>> {
+        let LatchedEntry { tree, pages, key, mut guard, position } = self;
+        match (change, position) {
+            (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(Some(guard)),
+            (Change::Delete, Ok(index)) => {
+                let leaf_id = guard.id();
+                let leaf = parse_leaf(&guard).at(leaf_id)?;
+                let old = leaf.entry(index).at(leaf_id)?.1.chain();
+                let used_before = leaf.used();
+                layout::remove_entry(&mut guard, index).at(leaf_id)?;
+                tree.finish(pages, key, guard, used_before, old)
+            }
+            (Change::Put(value), _) if value.len() > VALUE_BYTES_MAX => {
+                Err(Error::ValueTooLong { bytes: value.len() })
+            }
+            (Change::Put(value), position) if Shape::of(tree.size).is_inline(key.len(), value.len()) => {
+                tree.put(pages, key, Stored::Inline(&value), guard, position)
+            }
+            (Change::Put(value), _) => {
+                // Others may use the leaf while the value is written.
+                drop(guard);
+                let chain = overflow::write(pages, tree.size, &value)?;
+                let guard = tree.latch_leaf(pages, key, None)?;
+                let position = parse_leaf(&guard).and_then(|leaf| leaf.search(key)).at(guard.id())?;
+                tree.put(pages, key, Stored::Large(chain), guard, position).map(|_| None)
+            }
         }
     }
 }

@@ -642,14 +642,10 @@ fn write_own_keys(tree: Tree, pages: &MemoryPages, writer: u64, rounds: u64, way
                 reached = number;
             }
         }
-        tree.update_at(pages, &key, search.place(), &mut |old| {
-            assert_eq!(old, own.get(&key).map(Vec::as_slice));
-            match &value {
-                Some(value) => Change::Put(Cow::Borrowed(value)),
-                None => Change::Delete,
-            }
-        })
-        .unwrap();
+        let entry = tree.entry(pages, &key, search.place()).unwrap();
+        assert_eq!(entry.value().unwrap().as_deref(), own.get(&key).map(Vec::as_slice));
+        let change = value.as_deref().map_or(Change::Delete, |value| Change::Put(value.into()));
+        entry.change(change).unwrap();
         match value {
             Some(value) => own.insert(key, value),
             None => own.remove(&key),
@@ -809,8 +805,8 @@ mod scheduled {
                     for number in [1, 6, 3] {
                         let (key, mut search) = (key(number, writer), Search::default());
                         assert!(!tree.contains(&*pages, &key, &mut search).unwrap());
-                        let put = &mut |_: Option<&[u8]>| Change::Put(Cow::Borrowed(&value[..]));
-                        tree.update_at(&*pages, &key, search.place(), put).unwrap();
+                        let entry = tree.entry(&*pages, &key, search.place()).unwrap();
+                        entry.change(Change::Put(Cow::Borrowed(&value))).unwrap();
                         assert_eq!(tree.get_at(&*pages, &key, &mut search).unwrap().as_ref(), Some(&value));
                     }
                     for number in [1, 6, 3] {

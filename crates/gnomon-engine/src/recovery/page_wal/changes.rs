@@ -336,11 +336,10 @@ pub(super) fn put_key(
     key: &[u8],
     value: Option<&[u8]>,
 ) -> Result<Step> {
-    let mut undo = Step::new(tree, key, None);
-    state.tree.update(pages, key, &mut |before| {
-        changed.publish(tree, state, key, before, None);
-        undo.value = before.map(Into::into);
-        change(value)
-    })?;
+    let entry = state.tree.entry(pages, key, None)?;
+    let before = entry.value()?;
+    changed.publish(tree, state, key, before.as_deref(), None);
+    let undo = Step::new(tree, key, before.as_deref());
+    entry.change(change(value))?;
     Ok(undo)
 }

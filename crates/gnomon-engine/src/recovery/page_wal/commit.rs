@@ -294,21 +294,12 @@ fn apply(
     key: &[u8],
     calls: &Arc<Calls>,
 ) -> Result<(Step, i128)> {
-    let (mut undo, mut longer, mut failed) = (Step::new(tree, key, None), 0, None);
-    state.tree.update(pages, key, &mut |before| {
-        let applied = before.ok_or_else(absent).and_then(|before| Ok((before, calls.apply(before)?)));
-        match applied {
-            Ok((before, value)) => {
-                changed.publish(tree, state, key, Some(before), Some(calls));
-                undo.value = Some(before.into());
-                longer = value.len() as i128 - before.len() as i128;
-                Change::Put(value.into())
-            }
-            Err(error) => {
-                failed = Some(error);
-                Change::Keep
-            }
-        }
-    })?;
-    failed.map_or(Ok((undo, longer)), Err)
+    let entry = state.tree.entry(pages, key, None)?;
+    let before = entry.value()?.ok_or_else(absent)?;
+    let value = calls.apply(&before)?;
+    changed.publish(tree, state, key, Some(&before), Some(calls));
+    let undo = Step::new(tree, key, Some(&before));
+    let longer = value.len() as i128 - before.len() as i128;
+    entry.change(Change::Put(value.into()))?;
+    Ok((undo, longer))
 }

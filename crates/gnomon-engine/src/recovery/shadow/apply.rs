@@ -240,29 +240,17 @@ fn apply(
     calls: Calls,
 ) -> Result<(usize, i128)> {
     let &At { keyspace, pages, csn, is_next } = at;
-    let mut calls = Some(calls);
     // Others may apply operations to the same key, and the tree relies on one change of a key at a time.
     let _alone = keyspace.appliers[applier(key)].lock();
-    let mut published = Err(absent());
-    let mut longer = 0;
-    state.tree.update_at(pages, key, place, &mut |there| {
-        let Some(there) = there else { return Change::Keep };
-        if keyspace.store.failpoints().is_on(Failpoint::VersionsInApplyOrder) {
-            let calls = calls.as_ref().expect("it is called once");
-            published = state.versions.publish_in_apply_order(key, csn, there, calls);
-            return published.as_ref().map_or(Change::Keep, |(value, _)| Change::Put(value.clone().into()));
-        }
-        let calls = calls.take().expect("it is called once");
-        published = state.versions.publish_calls(key, csn, there, calls, is_next);
-        match &mut published {
-            Ok((value, _)) => {
-                longer = value.len() as i128 - there.len() as i128;
-                Change::Put(std::mem::take(value).into())
-            }
-            Err(_) => Change::Keep,
-        }
-    })?;
-    published.map(|(_, bytes)| (bytes, longer))
+    let entry = state.tree.entry(pages, key, place)?;
+    let there = entry.value()?.ok_or_else(absent)?;
+    let (value, bytes) = match keyspace.store.failpoints().is_on(Failpoint::VersionsInApplyOrder) {
+        true => state.versions.publish_in_apply_order(key, csn, &there, &calls)?,
+        false => state.versions.publish_calls(key, csn, &there, calls, is_next)?,
+    };
+    let longer = value.len() as i128 - there.len() as i128;
+    entry.change(Change::Put(value.into()))?;
+    Ok((bytes, longer))
 }
 
 /// Changes a key and publishes its version in the wrong order: see [`Failpoint::VersionAfterChange`]. Returns what the
