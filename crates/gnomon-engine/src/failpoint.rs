@@ -47,8 +47,8 @@ pub enum Failpoint {
     EntryOfAnyRun,
     /// The last block is not written again when the log is opened.
     LastBlockTrusted,
-    /// No thread is woken to write the next block.
-    LeaderNotWoken,
+    /// A block is written while another one is.
+    WriterNotAlone,
     /// A damaged block is taken for the end of the log, whatever is behind it.
     DamageUnseen,
     /// A block counts of which only a part was written.
@@ -69,6 +69,8 @@ pub enum Failpoint {
     // store
     /// A thread that waits for a batch is not put on the list at once.
     WakeupLost,
+    /// No thread is woken to write the next batch.
+    LeaderNotWoken,
 
     // store::shadow
     /// The superblock of a large batch is written without syncing what it points to.

@@ -341,17 +341,12 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
             let next = state.waiting.iter().position(|w| w.csn > durable && matches!(w.then, Then::Wake(_)));
             next.map(|at| state.waiting.swap_remove(at))
         };
-        if let Ok(durable) = written {
-            // The next leader first: its batch can begin while the others wake up.
-            if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
-                sleeper.wake();
-            }
-            self.durability().advance(durable);
-            return Ok(());
-        }
-        if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next {
+        // The next leader first: its batch can begin while the others wake up.
+        if let Some(Waiting { then: Then::Wake(sleeper), .. }) = next
+            && !self.durability().failpoints.is_on(Failpoint::LeaderNotWoken)
+        {
             sleeper.wake();
         }
-        written.map(|_| ())
+        written.map(|durable| self.durability().advance(durable))
     }
 }

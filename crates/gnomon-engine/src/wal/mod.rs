@@ -10,9 +10,11 @@
 //! torn write damages nothing that was acknowledged. While a block is written the next one gathers; where that begins
 //! is known, so that an append can tell its position at once.
 //!
-//! A thread that forces while no block is being written leads: it writes all that has gathered as one block (group
-//! commit). Threads that force meanwhile wait, for that block if it has what they need and otherwise for the next,
-//! which one of them then leads.
+//! A thread that forces writes all that has gathered as one block (group commit), under a mutex. Threads that force
+//! meanwhile wait for that; the first of them for which the block was not enough writes the next. No leader is elected
+//! here: commits have theirs above ([`GroupCommit`](crate::store::GroupCommit)), which forces for all of them. The mutex
+//! is for what forces beside it: checkpoints, superblocks that say how far the log reaches, commits when too much is in
+//! memory, spheres. These cannot take the lead of commits instead: a leader itself may write a superblock or a sphere.
 //!
 //! When a log is opened, blocks count from the tail on for as long as each is whole, says that it is where it is, and
 //! is not of an older epoch than the one before it. That one cannot have been written after it: it is left from
@@ -40,7 +42,7 @@ use crate::{
     disk::{Disk, SECTOR_BYTES},
     failpoint::{Failpoint, Failpoints},
     id::Lsn,
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Mutex},
 };
 use block::{Block, Header};
 use segment::Segments;
@@ -92,8 +94,8 @@ pub(crate) struct Log {
     database: u64,
     epoch: u32,
     state: Mutex<State>,
-    /// Where the end of a block is waited for, by the parity of its number.
-    written: [Condvar; 2],
+    /// Held while a block is written; before `state`.
+    writing: Mutex<()>,
     /// The block that was read last: an undo of a transaction reads a block's records in turn.
     last_read: Mutex<Option<Arc<Block>>>,
     failpoints: Failpoints,
@@ -107,10 +109,8 @@ struct State {
     start: u64,
     /// For the block after it.
     unused: Vec<u8>,
-    /// Number of blocks whose writing has begun: the number of the last of them.
-    begun: usize,
-    leading: bool,
     failed: Option<Error>,
+    /// Up to here all blocks are durable; where the next one begins, unless one is being written or has failed.
     forced: u64,
     tail: u64,
     counts: LogCounts,
@@ -122,13 +122,13 @@ impl State {
     }
 }
 
-/// Fails the log if its leader panics, so that waiting threads get an error.
+/// Fails the log if the thread that writes a block panics, so that waiting threads get an error.
 struct FailOnPanic<'a>(&'a Log);
 
 impl Drop for FailOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.end_lead(Err(Error::Poisoned("a panic while the log was written".into())), Vec::new());
+            self.0.state.lock().failed = Some(Error::Poisoned("a panic while the log was written".into()));
         }
     }
 }
@@ -226,14 +226,12 @@ impl Log {
                 records: 0,
                 start: end,
                 unused: Vec::new(),
-                begun: 0,
-                leading: false,
                 failed: None,
                 forced: end,
                 tail,
                 counts: LogCounts::default(),
             }),
-            written: [Condvar::new(), Condvar::new()],
+            writing: Mutex::new(()),
             last_read: Mutex::new(None),
             failpoints: how.failpoints,
         }
@@ -263,28 +261,44 @@ impl Log {
 
     /// Makes every record before a position durable.
     pub fn force(&self, upto: Lsn) -> Result<()> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let upto = upto.0.min(state.end());
-        while state.forced < upto {
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            if state.leading {
-                // What is not in the block that is being written is in the one after it.
-                let block = state.begun + usize::from(upto > state.start);
-                self.written[block % 2].wait(&mut state);
-            } else {
-                let block = self.begin_lead(&mut state);
-                drop(state);
-                self.lead(block);
-                state = self.state.lock();
-            }
+        if state.forced >= upto {
+            return Ok(());
+        }
+        drop(state);
+        let _writing = match self.failpoints.is_on(Failpoint::WriterNotAlone) {
+            true => None,
+            false => Some(self.writing.lock()),
+        };
+        let mut state = self.state.lock();
+        if state.forced >= upto {
+            return Ok(());
+        }
+        if let Some(error) = &state.failed {
+            return Err(error.clone());
+        }
+        let mut block = self.take_gathered(&mut state);
+        drop(state);
+        let panicked = FailOnPanic(self);
+        block.seal();
+        let written = self.segments.write(&block);
+        drop(panicked);
+        let mut state = self.state.lock();
+        let bytes = written.inspect_err(|error| state.failed = Some(error.clone()))?;
+        state.forced = block.header.start + block.bytes.len() as u64;
+        state.counts.forces += 1;
+        state.counts.bytes += bytes;
+        if block.bytes.capacity() <= BUFFER_BYTES_KEPT_MAX {
+            block.bytes.clear();
+            state.unused = block.bytes;
         }
         Ok(())
     }
 
     /// Takes what has gathered, which is something, as the block to write. The next one gathers from then on.
-    fn begin_lead(&self, state: &mut State) -> Block {
+    fn take_gathered(&self, state: &mut State) -> Block {
+        assert_eq!(state.forced, state.start, "blocks are written one after the other");
         let unused = std::mem::take(&mut state.unused);
         let bytes = std::mem::replace(&mut state.gathering, unused);
         let header = Header {
@@ -295,49 +309,7 @@ impl Log {
             records: std::mem::take(&mut state.records),
         };
         state.start += header.bytes.next_multiple_of(SECTOR_BYTES as u64);
-        state.begun += 1;
-        state.leading = true;
         Block { header, bytes }
-    }
-
-    fn lead(&self, mut block: Block) {
-        let panicked = FailOnPanic(self);
-        block.seal();
-        let written = self.segments.write(&block);
-        drop(panicked);
-        self.end_lead(
-            written.map(|bytes| (block.header.start + block.bytes.len() as u64, bytes)),
-            block.bytes,
-        );
-    }
-
-    /// Ends the writing of a block and wakes the threads that wait for it. `written` is the position up to which the
-    /// log is durable then, and the number of bytes written. The buffer is for another block.
-    fn end_lead(&self, written: Result<(u64, u64)>, mut buffer: Vec<u8>) {
-        let mut state = self.state.lock();
-        state.leading = false;
-        let failed = written.is_err();
-        match written {
-            Ok((forced, bytes)) => {
-                state.forced = forced;
-                state.counts.forces += 1;
-                state.counts.bytes += bytes;
-            }
-            Err(error) => state.failed = Some(error),
-        }
-        if buffer.capacity() <= BUFFER_BYTES_KEPT_MAX {
-            buffer.clear();
-            state.unused = buffer;
-        }
-        let [this, next] = [state.begun, state.begun + 1].map(|block| &self.written[block % 2]);
-        drop(state);
-        // The next leader first: its block can begin while the others wake up.
-        if failed {
-            next.notify_all();
-        } else if !self.failpoints.is_on(Failpoint::LeaderNotWoken) {
-            next.notify_one();
-        }
-        this.notify_all();
     }
 
     /// The payload of a record that is in the files: one that was forced, or found when the log was opened, and that is

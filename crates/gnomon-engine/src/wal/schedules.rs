@@ -114,6 +114,6 @@ fn shuttle_finds_a_force_that_returns_before_the_sync_and_repeats_it() {
 }
 
 #[test]
-fn shuttle_finds_a_next_leader_that_nobody_wakes_and_repeats_it() {
-    catch(Failpoint::LeaderNotWoken);
+fn shuttle_finds_a_block_that_is_written_beside_another_and_repeats_it() {
+    catch(Failpoint::WriterNotAlone);
 }

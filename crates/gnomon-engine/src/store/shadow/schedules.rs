@@ -420,3 +420,8 @@ fn shuttle_finds_a_batch_closed_over_half_a_transaction_and_repeats_it() {
 fn shuttle_finds_a_lost_wakeup_of_a_leader_and_repeats_it() {
     catch(Failpoint::WakeupLost, false);
 }
+
+#[test]
+fn shuttle_finds_a_next_leader_that_is_not_woken_and_repeats_it() {
+    catch(Failpoint::LeaderNotWoken, false);
+}
