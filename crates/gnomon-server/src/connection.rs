@@ -211,15 +211,16 @@ impl Connection<'_> {
 
     /// Carries one message out.
     fn take(&mut self, frame: &Frame) -> Result<(), End> {
-        if self.is_skipping && message::is_known(frame.kind) && !message::ends_skipping(frame.kind) {
+        let rules = message::rules(frame.kind);
+        if self.is_skipping && rules.is_some_and(|rules| !rules.ends_skipping) {
             return Ok(());
         }
         let message = match self.wire.body(frame).and_then(|body| message::decode(frame.kind, body)) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
             // The COPY is over: nothing is asked of what the client still sends of it.
-            Err(_) if message::is_of_copy(frame.kind) => return Ok(()),
-            Err(error) if message::ends_with_ready(frame.kind) => {
+            Err(_) if rules.is_some_and(|rules| rules.is_of_copy) => return Ok(()),
+            Err(error) if rules.is_some_and(|rules| rules.ends_with_ready) => {
                 self.is_skipping = false;
                 return self.reject_query(&error);
             }

@@ -34,7 +34,8 @@
 //!
 //! # What it does not do
 //!
-//! Protocol 3.2 (clients are told to speak 3.0), replication, GSSAPI, passwords in clear or by MD5, LISTEN and NOTIFY, FunctionCall.
+//! Protocol 3.2 (clients are told to speak 3.0), replication, GSSAPI, passwords in clear or by MD5, LISTEN and NOTIFY.
+//! FunctionCall is known, and refused with 0A000.
 
 mod authentication;
 mod connection;

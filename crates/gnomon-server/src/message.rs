@@ -10,8 +10,8 @@
 //!
 //! Other letters of a backend stand where they are sent: rows, the end of a portal's rows and COPY data in `sink.rs`;
 //! replies without content and BackendKeyData in `connection.rs`; authentication in `authentication.rs`; what precedes
-//! it in `startup.rs`, and the yes to TLS in `wire.rs`. [`decode`], [`is_known`], [`may_be_long`] and the functions beside
-//! them say all that depends on the letter of a frontend's message, except how `startup.rs` and `authentication.rs` read.
+//! it in `startup.rs`, and the yes to TLS in `wire.rs`. [`decode`] and [`rules`] say
+//! all that depends on the letter of a frontend's message, except how `startup.rs` and `authentication.rs` read.
 
 use gnomon_sql::{
     Severity, SqlError, SqlState,
@@ -234,24 +234,32 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// True if a connection that is up takes messages of this type.
-pub fn is_known(kind: u8) -> bool {
-    matches!(kind, b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'H' | b'S' | b'd' | b'c' | b'f' | b'F' | b'X')
+/// How a connection that is up takes a message, by the message's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// True if it may be longer than [`SHORT_BYTES_MAX`].
+    pub may_be_long: bool,
+    /// True if it is carried out even after an error in the extended protocol.
+    pub ends_skipping: bool,
+    /// True if it belongs to a COPY FROM STDIN.
+    pub is_of_copy: bool,
+    /// True if its reply ends with ReadyForQuery, also after an error.
+    pub ends_with_ready: bool,
 }
 
-/// True if a message of this type is carried out even after an error in the extended protocol.
-pub fn ends_skipping(kind: u8) -> bool {
-    matches!(kind, SYNC | TERMINATE)
-}
-
-/// True if a message of this type belongs to a COPY FROM STDIN.
-pub fn is_of_copy(kind: u8) -> bool {
-    matches!(kind, COPY_DATA | COPY_DONE | COPY_FAIL)
-}
-
-/// True if the reply to a message of this type ends with ReadyForQuery, also after an error.
-pub fn ends_with_ready(kind: u8) -> bool {
-    matches!(kind, b'Q' | b'F' | SYNC)
+/// Returns the rules of messages of type `kind`; none if there are no such messages.
+pub fn rules(kind: u8) -> Option<Rules> {
+    let plain = Rules { may_be_long: false, ends_skipping: false, is_of_copy: false, ends_with_ready: false };
+    Some(match kind {
+        b'Q' | b'F' => Rules { may_be_long: true, ends_with_ready: true, ..plain },
+        b'P' | b'B' => Rules { may_be_long: true, ..plain },
+        b'D' | b'E' | b'C' | FLUSH => plain,
+        SYNC => Rules { ends_skipping: true, ends_with_ready: true, ..plain },
+        TERMINATE => Rules { ends_skipping: true, ..plain },
+        COPY_DATA => Rules { may_be_long: true, is_of_copy: true, ..plain },
+        COPY_DONE | COPY_FAIL => Rules { is_of_copy: true, ..plain },
+        _ => return None,
+    })
 }
 
 /// Decodes the message of type `kind` with this body.
@@ -295,11 +303,6 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
     };
     reader.end()?;
     Ok(message)
-}
-
-/// True if a message of this type may be longer than [`SHORT_BYTES_MAX`].
-pub fn may_be_long(kind: u8) -> bool {
-    matches!(kind, b'Q' | b'P' | b'B' | b'F' | COPY_DATA)
 }
 
 /// Appends a message of type `kind` whose body `body` writes.
@@ -448,10 +451,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_known_types_are_those_that_are_decoded() {
+    fn types_with_rules_are_those_that_are_decoded() {
         for kind in 0..=u8::MAX {
             let is_refused = matches!(decode(kind, b""), Err(error) if error.report().message.starts_with("invalid frontend"));
-            assert_eq!(is_known(kind), !is_refused, "{kind}");
+            assert_eq!(rules(kind).is_some(), !is_refused, "{kind}");
         }
     }
 }

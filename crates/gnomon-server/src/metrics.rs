@@ -13,7 +13,8 @@ pub enum Kind {
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])* $kind:ident $name:ident,)*) => {
-        /// The counters themselves, bumped by connections.
+        /// The counters themselves, bumped by connections. Memory and files are filled in where they are read
+        /// (`ServerHandle::metrics`).
         #[derive(Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*

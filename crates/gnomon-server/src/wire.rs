@@ -270,7 +270,7 @@ impl Wire {
             self.copy_left = length - 4;
             return self.read_piece();
         }
-        let may_be_long = message::may_be_long(kind);
+        let may_be_long = message::rules(kind).is_some_and(|rules| rules.may_be_long);
         let limit = if may_be_long { bytes_max } else { bytes_max.min(message::SHORT_BYTES_MAX) };
         if length > limit {
             self.refused = if may_be_long { length } else { 0 };
