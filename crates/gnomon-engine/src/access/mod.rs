@@ -30,9 +30,9 @@
 //!   released as soon as its child is in order. Between the two descents anything may have happened; the second
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
-//! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or merged
-//! since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched stays so
-//! for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
+//! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or
+//! merged since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched
+//! stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
 //!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
 //! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order
@@ -116,8 +116,8 @@ pub struct LeafView {
     upper: Option<Fence>,
 }
 
-/// The entry of a key, or the place for one, in its leaf, which is latched exclusively: as long as it is there, its holder
-/// must neither wait nor touch pages ([`Tree::entry`]).
+/// The entry of a key, or the place for one, in its leaf, which is latched exclusively: as long as it is there, its
+/// holder must neither wait nor touch pages ([`Tree::entry`]).
 pub struct LatchedEntry<'a, P: PageWrite> {
     tree: Tree,
     pages: &'a P,
@@ -257,8 +257,9 @@ pub fn inline_bytes_max(size: PageSize, key_bytes: usize) -> usize {
     Shape::of(size).inline_bytes_max(key_bytes)
 }
 
-/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: returns the bytes
-/// of its leaf, and adds the pages beside it, of which none is larger than `part_max` ([`PageWrite::part_size_max`]).
+/// Where an entry with a key and a value of these lengths (bytes) goes in a tree with nodes of `size`: returns the
+/// bytes of its leaf, and adds the pages beside it, of which none is larger than `part_max`
+/// ([`PageWrite::part_size_max`]).
 pub fn room_for(
     size: PageSize,
     part_max: PageSize,
@@ -456,7 +457,7 @@ impl Tree {
     ) -> Result<()> {
         let entry = self.entry(pages, key, None)?;
         let change = f(entry.value()?.as_deref());
-        entry.change(change).map(drop)
+        entry.change(change)
     }
 
     /// As [`Tree::update`], of keys in ascending order, which may have been found before: their leaf stays latched for
@@ -472,7 +473,7 @@ impl Tree {
     ) -> Result<()> {
         let entry = self.latch_entry(pages, key, place, Some(held))?;
         let change = f(entry.value()?.as_deref());
-        held.guard = entry.change(change)?;
+        held.guard = entry.change_held(change)?;
         Ok(())
     }
 
@@ -554,9 +555,9 @@ impl Tree {
         Ok(None)
     }
 
-    /// Ends the change of a leaf: frees what was its large value, and merges the leaf if it shrank and is now too empty.
-    /// A leaf that is small because it has just begun to grow is left alone. If there is nothing to do, the leaf is
-    /// returned.
+    /// Ends the change of a leaf: frees what was its large value, and merges the leaf if it shrank and is now too
+    /// empty. A leaf that is small because it has just begun to grow is left alone. If there is nothing to do, the leaf
+    /// is returned.
     fn finish<P: PageWrite>(
         &self,
         pages: &P,
@@ -614,8 +615,8 @@ impl Tree {
         }
     }
 
-    /// Goes down to the leaf that covers a key under shared latches and latches it exclusively. `upper` gets the key that
-    /// the leaf ends before, if there is one.
+    /// Goes down to the leaf that covers a key under shared latches and latches it exclusively. `upper` gets the key
+    /// that the leaf ends before, if there is one.
     fn latch_leaf<P: PageWrite>(
         &self,
         pages: &P,
@@ -694,11 +695,16 @@ impl<P: PageWrite> LatchedEntry<'_, P> {
     }
 
     /// Changes the entry, perhaps after the latch was released and taken again: the caller's lock keeps others from
-    /// changing the same key, whereas other keys of the leaf are free. Returns the leaf if it is still latched.
+    /// changing the same key, whereas other keys of the leaf are free.
     ///
-    /// Errors: [`Error::ValueTooLong`] with nothing changed; [`Error::DiskFull`], if the store has no page left, with the
-    /// entry unchanged.
-    pub fn change(self, change: Change<'_>) -> Result<Option<P::WriteGuard>> {
+    /// Errors: [`Error::ValueTooLong`] with nothing changed; [`Error::DiskFull`], if the store has no page left, with
+    /// the entry unchanged.
+    pub fn change(self, change: Change<'_>) -> Result<()> {
+        self.change_held(change).map(drop)
+    }
+
+    /// As [`LatchedEntry::change`]; returns the leaf if it is still latched.
+    fn change_held(self, change: Change<'_>) -> Result<Option<P::WriteGuard>> {
         let LatchedEntry { tree, pages, key, mut guard, position } = self;
         match (change, position) {
             (Change::Keep, _) | (Change::Delete, Err(_)) => Ok(Some(guard)),

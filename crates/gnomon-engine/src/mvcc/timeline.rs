@@ -305,9 +305,9 @@ impl Timeline {
     }
 }
 
-/// A guard from the CSN of a commit to the end of its application. An application cannot be taken back in part, so an
-/// error or a panic before its end has stopped the database; the guard then tells the threads that wait for the
-/// application.
+/// A guard from before the CSN of a commit to the end of its application. An application cannot be taken back in part, so
+/// an error or a panic between has stopped the database; the guard then tells the threads that wait for the application.
+/// Nothing else may fail while it is held.
 pub(crate) struct Unapplied<'a>(pub &'a Timeline);
 
 impl Drop for Unapplied<'_> {

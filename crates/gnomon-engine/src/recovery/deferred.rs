@@ -9,7 +9,7 @@
 //! | a commit is durable by | its commit batch | its record, which has its place in the log in one step with the CSN |
 //! | a commit batch is | the next step of commits that wait | a checkpoint: the log before it is given up |
 //! | opening | the last superblock has everything | commits behind the last superblock are replayed |
-//! | on a full disk a commit batch is tried first by | commits that give space back | all commits |
+//! | commits that write a batch on a full disk, and try again | those that give space back | all |
 //! | disks | several | one |
 //! | commits that are not forced | if they are asked for | none |
 //!
@@ -71,7 +71,7 @@ impl DeferredUpdates {
         Ok(DeferredUpdates { store, wal, copies, commits, next_txn: Line(AtomicU64::new(1)) })
     }
 
-    /// Returns the log, if commits are durable by their records. It is replayed then.
+    /// Returns the log, if there is one and it was replayed.
     pub fn commit_log(&self) -> Option<&Arc<CommitLog>> {
         self.wal.as_ref()?.log()
     }
@@ -127,7 +127,10 @@ impl Method for DeferredUpdates {
     }
 
     fn store_procedures(&self, keyspace: &Keyspace, procedures: &[StoredProcedure]) -> Result<()> {
-        let Some(log) = self.commit_log().filter(|_| !procedures.is_empty()) else { return Ok(()) };
+        let Some(log) = self.commit_log() else { return Ok(()) };
+        if procedures.is_empty() {
+            return Ok(());
+        }
         let pages = self.store.begin(PROCEDURE_PAGES * procedures.len() as u64)?;
         let stored =
             procedures.iter().try_for_each(|procedure| keyspace.directory.set_procedure(&pages, procedure));

@@ -338,6 +338,8 @@ pub trait GroupCommit: Send + Sync + Sized + 'static {
             let mut state = self.durability().state.lock();
             state.leading = false;
             let durable = *written.as_ref().unwrap_or(&state.durable);
+            // Before another leads: it would write a batch for what is durable.
+            self.durability().note_durable(&mut state, durable);
             let next = state.waiting.iter().position(|w| w.csn > durable && matches!(w.then, Then::Wake(_)));
             next.map(|at| state.waiting.swap_remove(at))
         };

@@ -12,9 +12,10 @@
 //!
 //! A thread that forces writes all that has gathered as one block (group commit), under a mutex. Threads that force
 //! meanwhile wait for that; the first of them for which the block was not enough writes the next. No leader is elected
-//! here: commits have theirs above ([`GroupCommit`](crate::store::GroupCommit)), which forces for all of them. The mutex
-//! is for what forces beside it: checkpoints, superblocks that say how far the log reaches, commits when too much is in
-//! memory, spheres. These cannot take the lead of commits instead: a leader itself may write a superblock or a sphere.
+//! here: commits have theirs above ([`GroupCommit`](crate::store::GroupCommit)), which forces for all of them. The
+//! mutex is for what forces beside it: checkpoints, superblocks that say how far the log reaches, commits when too much
+//! is in memory, spheres. These cannot take the lead of commits instead: a leader itself may write a superblock or a
+//! sphere.
 //!
 //! When a log is opened, blocks count from the tail on for as long as each is whole, says that it is where it is, and
 //! is not of an older epoch than the one before it. That one cannot have been written after it: it is left from
@@ -23,12 +24,12 @@
 //! written once more before its records are read. And a whole block behind one that is not whole, and of no older
 //! epoch than the one before that, shows that the log was damaged there ([`Error::Corrupt`]).
 //!
-//! A segment that was entered is known to be there by the note in the one before it, and the owner tells how far the log
-//! reached when it last noted that ([`LogOptions::reaches`]): a log that ends before either is damaged.
+//! A segment that was entered is known to be there by the note in the one before it, and the owner tells how far the
+//! log reached when it last noted that ([`LogOptions::reaches`]): a log that ends before either is damaged.
 //!
 //! Not done: damage of the last block, or an older copy of the last file, is not told from the end of the log behind
-//! what the owner knows that it reached. Nothing here bounds the memory that records take until they are forced. There is one writer of blocks at a time,
-//! which waits for its sync.
+//! what the owner knows that it reached. Nothing here bounds the memory that records take until they are forced. There
+//! is one writer of blocks at a time, which waits for its sync.
 
 mod block;
 #[cfg(all(test, shuttle))]
@@ -261,18 +262,16 @@ impl Log {
 
     /// Makes every record before a position durable.
     pub fn force(&self, upto: Lsn) -> Result<()> {
-        let state = self.state.lock();
-        let upto = upto.0.min(state.end());
-        if state.forced >= upto {
+        let upto = upto.min(self.end());
+        if self.forced() >= upto {
             return Ok(());
         }
-        drop(state);
         let _writing = match self.failpoints.is_on(Failpoint::WriterNotAlone) {
             true => None,
             false => Some(self.writing.lock()),
         };
         let mut state = self.state.lock();
-        if state.forced >= upto {
+        if state.forced >= upto.0 {
             return Ok(());
         }
         if let Some(error) = &state.failed {

@@ -1,5 +1,5 @@
-//! Shadow paging: pages that go to free space, and become the database's by a new superblock (Shadows, 1995). What a
-//! commit does to them ([`apply`]), how much space that takes ([`estimate`]), and the disks that they are on.
+//! Shadow paging: pages that go to free space, and become the database's by a new superblock (Shadows, 1995): a
+//! commit's changes to them ([`apply`]), the space that these take ([`estimate`]), and the disks that they are on.
 //!
 //! The method itself is [`deferred`](super::deferred): without a log, and with one.
 
