@@ -58,7 +58,7 @@ pub use id::{Csn, PageId, TreeId, TxnId};
 pub use lock::{Interrupt, InterruptReason};
 pub use page::PageSize;
 pub use procedure::{AccessSet, Call, Execution, Procedure, ProcedureStats};
-pub use recovery::{Commits, GID_BYTES_MAX, Records, Recovery};
+pub use recovery::{Commits, GID_BYTES_MAX, Records, Recovery, has_database};
 pub use store::page_wal::{LogShape, Strategy};
 pub use store::shadow::{
     Activity, Backup, BackupHeader, BackupId, DiskInfo, Finding, RestorePhase, ScrubReport, Severity,

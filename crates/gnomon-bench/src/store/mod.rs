@@ -210,7 +210,7 @@ impl GnomonStore {
     /// Makes a database with so many tables in a directory that holds none.
     pub fn create(directory: &Path, tables: usize, options: Options) -> Result<GnomonStore> {
         // Before it is opened: it may have been made by other options.
-        if ["pages", "logged-pages"].iter().any(|file| directory.join(file).exists()) {
+        if gnomon_engine::has_database(directory) {
             return Err(holds_one(directory.display()));
         }
         let options = Options { operations: vec![row::family()], ..options };

@@ -201,7 +201,7 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     }
     let metrics = metrics(arguments, tls.as_ref())?;
     let directory = &arguments.directory;
-    let is_new = !["pages", "logged-pages"].iter().any(|file| directory.join(file).exists());
+    let is_new = !gnomon_engine::has_database(directory);
     let joining = arguments.cluster.reach(is_new)?;
     if let Some(joining) = &joining {
         joining.copy_if_new(directory, &credentials(arguments, user))?;

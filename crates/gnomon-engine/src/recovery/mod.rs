@@ -3,8 +3,8 @@
 //! [`Method`] is the seam between transactions and what recovers them. Above it, a transaction has locks, a snapshot
 //! and a write set, and does not know which method its database has. Below it, a method decides when the write set
 //! reaches the trees, what is logged, when a commit is durable, and what a crash leaves to be done. Whatever differs
-//! between methods stands in the folder of a method here, or in its store; where the level of transactions has to act
-//! differently, it asks a question of its own ([`Properties`]), not which method it is.
+//! between methods stands in the folder of a method here, in `deferred.rs`, or in its store; where the level of
+//! transactions has to act differently, it asks a question of its own ([`Properties`]), not which method it is.
 //!
 //! | folder | method | updates | a commit is durable by |
 //! |---|---|---|---|
@@ -24,24 +24,28 @@
 //!
 //! First decide which of two a new method is:
 //!
-//! - Shadow paging with a log beside it. Then its folder has the log, and `deferred.rs` the steps that differ with it, as
-//!   for `logical_wal`.
-//! - Anything else. Then its folder has a type that implements [`Method`]. What only some methods can do (backups, copies
-//!   on several disks) has a default there that refuses it. A store of its own is a variant of
+//! - Shadow paging with a log beside it. Then its folder has the log, and `deferred.rs` the steps that differ with it,
+//!   as for `logical_wal`.
+//! - Anything else. Then its folder has a type that implements [`Method`]. What only some methods can do (backups,
+//!   copies on several disks) has a default there that refuses it. A store of its own is a variant of
 //!   [`Store`](crate::store::Store); `store/any.rs` has what level 1 asks of every store.
 //!
 //! The other places are the same for both:
 //!
 //! - `kind.rs`: a variant of [`Recovery`], its name, its place in [`Recovery::ALL`], and the answers to all questions
 //!   there; a code for the directory of trees, unless the files of the store tell the method.
-//! - `open.rs`: [`open`](open::open) finds the store on the disks or makes it; [`verify_unopened`] verifies its pages
-//!   before that, or leaves it.
-//! - The options that only this method has: `Setup` (`open.rs`), `database/options.rs`, and `crates/gnomon/src/options.rs`,
+//! - `open.rs`: [`open`](open::open) finds the store on the disks or makes it, and its log; [`verify_unopened`]
+//!   verifies its pages before that, or leaves it; [`has_database`] knows the file of each store.
+//! - `disk/names.rs`: the names of its files, which must not be links.
+//! - The options that only this method has: `Setup` (`open.rs`), `database/options.rs`, and `gnomon/src/options.rs`,
 //!   where `unused` refuses them for other methods.
-//! - gnomon-bench: `without_calls` in `recovery.rs`, if it differs only where procedures are called, and the layout of complex objects in `objects/place.rs`. The name in a
-//!   paper: `gnomon-lab/src/experiment/multilevel/bench.rs`.
-//! - Tests: the loop in `test.sh`, and the methods of `src/tests/crash_sweep.rs`.
-//! - `docs/recovery.md`, and `docs/formats.md` for its files.
+//! - The help of `--recovery` in `gnomon-cli/src/storage.rs` and in the commands of `gnomon-bench/src/program`.
+//! - Measurements: `without_calls` in `gnomon-bench/src/recovery.rs`, if it differs only where procedures are called;
+//!   the layout of complex objects in `gnomon-bench/src/objects/place.rs`, their counts in
+//!   `gnomon-bench/src/objects/run.rs`; the name in a paper: `gnomon-lab/src/experiment/multilevel/bench.rs`.
+//! - Tests: the loop in `test.sh`; the constants and the three loops over methods in `src/tests/crash_sweep.rs`; a
+//!   planted bug in `failpoint.rs`; the variants listed by `gnomon-bench/src/compare/tests.rs` and `tools/house.py`.
+//! - `docs/recovery.md`, `docs/formats.md` for its files, and the number of methods in `README.md` and `CHANGELOG.md`.
 //!
 //! # Order of a commit
 //!
@@ -61,6 +65,7 @@ use std::{any::Any, io::Write, time::Duration};
 pub use kind::{Commits, Records, Recovery};
 pub(crate) use logical_wal::BYTES_OF_RUN;
 pub(crate) use logical_wal::{decode_writes, encode_writes};
+pub use open::has_database;
 pub(crate) use open::{Access, Opened, Replaying, Setup, check_disks, open, verify_unopened};
 use open::{one_disk, unforced_by_log};
 pub(crate) use shadow::{Copies, KeptSpace, VerifiedPages, verify_pages};

@@ -104,6 +104,11 @@ pub(super) fn unforced_by_log() -> Error {
     )
 }
 
+/// True if a directory has a database, of any recovery method.
+pub fn has_database(directory: &Path) -> bool {
+    [shadow::FILE, crate::store::page_wal::FILE].iter().any(|file| directory.join(file).exists())
+}
+
 /// Refuses a database that is to be made at `path` on more disks than it can have, before anything is written to them.
 /// `wants_disks`: more than one is asked for. `has_spares`, `mirrored`: spare disks are, and copies of all pages.
 pub(crate) fn check_disks(

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(
             list(EXPERIMENTS) + "\n",
             include_str!("list.txt"),
-            "if the new one is meant: write it to list.txt"
+            "if the new one is meant: gnomon-lab list > crates/gnomon-lab/src/experiment/list.txt"
         );
     }
 

@@ -97,6 +97,25 @@ pub struct Identity {
 }
 
 /// An index, the primary key's too.
+///
+/// # Adding a kind
+///
+/// Whatever reads [`Index::columns`] has to know what a new kind has in their place:
+///
+/// - The bytes of the catalog: `catalog/encode.rs`, whose layout `docs/formats.md` describes.
+/// - DDL: `ddl/clauses.rs` and `ddl/index.rs`, where other kinds are refused; columns that are dropped, renamed or get
+///   another type: `ddl/alter.rs`, `ddl/alter_column.rs`; keys of partitioned tables: `ddl/partition.rs`.
+/// - Entries: `dml/write.rs`. A [`TableWriter`](crate::dml::write::TableWriter) computes them of a row alone; what has
+///   to be bound before is given to it by `dml/mod.rs`, `dml/insert.rs`, `dml/update.rs`, `copy/mod.rs`,
+///   `ddl/create.rs`, `ddl/index.rs` and `ddl/mod.rs`.
+/// - Updates that do not read their row (`dml/blind.rs`) must leave no entry stale: [`Index::depends_on`].
+/// - ON CONFLICT: `dml/conflict.rs`, `dml/insert.rs`.
+/// - Use: `planner/access.rs`, `executor/plan/access.rs`, `executor/scan.rs`.
+/// - Shown: `catalog/system/relations.rs`, `catalog/system/definitions.rs`, `catalog/system/functions.rs`; a new access
+///   method also in `catalog/system/data/pg_am.tsv`, which `tools/system_catalog.sh` writes;
+///   `gnomon-cli/src/shell/describe.rs`.
+/// - Another structure of entries than a B+tree: `ddl/trees.rs`, and `gnomon-engine/src/access`.
+/// - Tests and documents: `gnomon-sql/tests/clauses.rs`, `docs/sql.md`, `docs/features.md`.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// Its identifier (`pg_class.oid`).
@@ -123,6 +142,13 @@ pub struct Index {
     pub page_size: Option<PageSize>,
 }
 
+impl Index {
+    /// True if its entries depend on the column at a position in [`Table::columns`].
+    pub fn depends_on(&self, column: usize) -> bool {
+        self.columns.contains(&column)
+    }
+}
+
 /// A CHECK constraint.
 #[derive(Clone, Debug)]
 pub struct Check {
@@ -133,6 +159,22 @@ pub struct Check {
 }
 
 /// A constraint of a table, with what keeps it.
+///
+/// # Adding a kind
+///
+/// The compiler names the places that list all kinds. The others:
+///
+/// - The bytes of the catalog: `catalog/encode.rs`, whose layout `docs/formats.md` describes; tables that refer to a
+///   table: `catalog/snapshot.rs`.
+/// - DDL: `ddl/constraint.rs`; of a column: `ddl/column.rs`; `ddl/alter.rs`, `ddl/alter_column.rs`, `ddl/comment.rs`;
+///   rows that are there: `ddl/mod.rs`; DROP and TRUNCATE, with CASCADE: `ddl/drop.rs`, of partitions:
+///   `ddl/partition.rs`.
+/// - Rows: binding in `dml/mod.rs`; `dml/insert.rs`, `dml/update.rs`, `dml/write.rs`, `copy/mod.rs`; updates that do
+///   not read their row: `dml/blind.rs`; a statement that writes to other tables: `statement/plan.rs`.
+/// - Shown: `catalog/system/relations.rs` (also `pg_depend` and `pg_class.relhastriggers`, by which psql asks for
+///   foreign keys), `catalog/system/information.rs`, `gnomon-cli/src/shell/describe.rs`.
+/// - Tests and documents: `gnomon-sql/tests/clauses.rs`, `gnomon-sql/tests/slt/constraints.slt`, `docs/sql.md`,
+///   `docs/features.md`.
 #[derive(Clone, Copy, Debug)]
 pub enum Constraint<'t> {
     /// PRIMARY KEY: the index that rows are stored by.

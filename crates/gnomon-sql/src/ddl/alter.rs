@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{self, Index, Oid, Table},
+    catalog::model::{self, Oid, Table},
     context::with_article,
     dml::{bind_check, default_of, missing_column},
     query::{Binder, Scope},
@@ -394,11 +394,10 @@ fn alter_drop_column(
         drop_dependent_views(ddl, relation.oid, &what, Some(&name), cascade)?;
     }
     let mut changed = (**table).clone();
-    let uses = |index: &Index| index.columns.contains(&position);
-    for index in table.indexes.iter().filter(|index| uses(index)) {
+    for index in table.indexes.iter().filter(|index| index.depends_on(position)) {
         ddl.drop_index_trees(table, index)?;
     }
-    changed.indexes.retain(|index| !uses(index));
+    changed.indexes.retain(|index| !index.depends_on(position));
     let mut checks = Vec::new();
     for check in std::mem::take(&mut changed.checks) {
         if !names_column(&check.expression, &name)? {
@@ -427,7 +426,7 @@ fn alter_drop_column(
             catalog.put_comment((oid, column), None);
         }
     })?;
-    if changed.primary_key.as_ref().is_some_and(uses) {
+    if changed.primary_key.as_ref().is_some_and(|primary| primary.depends_on(position)) {
         // Rows keep their place only by number now.
         changed.primary_key = None;
         return ddl.rewrite(table, changed, None);

@@ -103,7 +103,7 @@ impl BlindUpdate {
         };
         for (position, expr) in assignments {
             let column = &table.columns[*position];
-            if let Some(index) = table.all_indexes().find(|index| index.columns.contains(position)) {
+            if let Some(index) = table.all_indexes().find(|index| index.depends_on(*position)) {
                 return seen(format!("{} is a column of index {}", column.name, index.name));
             }
             let becomes = becomes(column, *position, expr, &known)?;
