@@ -35,12 +35,26 @@ pub fn world(etcd_nodes: usize) -> Option<World> {
 pub fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
     let directory = tempfile::tempdir().unwrap();
     match LocalEtcd::start(&directory.path().join("etcd"), etcd_nodes, options) {
-        Ok(etcd) => Some(World { etcd, directory }),
+        Ok(etcd) => {
+            wait_until_listening(&etcd.endpoints(0));
+            Some(World { etcd, directory })
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             println!("skipped: etcd is not installed (Debian package etcd-server)");
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// Waits until the first of an etcd's endpoints accepts connections: what members say of it is asserted.
+fn wait_until_listening(endpoints: &str) {
+    let (first, _) = endpoints.split_once(',').unwrap_or((endpoints, ""));
+    let (_, address) = first.split_once("://").unwrap();
+    let began = Instant::now();
+    while let Err(error) = TcpStream::connect(address) {
+        assert!(began.elapsed() < LONG, "etcd at {first}: {error}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
