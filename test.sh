@@ -24,7 +24,6 @@ install() { # install COMMAND PACKAGE
 
 command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.90 or newer" >&2; exit 1; }
 install cc gcc
-install make make
 install psql postgresql-client
 install strace strace
 install pgbench postgresql-contrib

@@ -7,7 +7,8 @@
 # at the end. Printed are each round, and of each workload the medians with their ratio: transactions a second and, for
 # the workloads of `gnomon bench`, the latency that 99 of 100 do not exceed. `gnomon bench` checks at the end of each run
 # that nothing was lost or doubled.
-# It needs target/release/gnomon and PostgreSQL (tools/postgres.sh) with pgbench (Debian package postgresql-contrib).
+# It needs target/release/gnomon, gnomon-bench beside it, and PostgreSQL (tools/postgres.sh) with pgbench (Debian package
+# postgresql-contrib).
 set -euo pipefail
 
 usage() { sed -n '2,5s/^# *//p' "$0"; }
@@ -31,7 +32,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ ${#workloads[@]} -gt 0 ] || workloads=(pgbench-simple pgbench-prepared hotspot stock counter tpcb)
-[ -x "$gnomon" ] || { echo "$gnomon is missing: cargo build --release" >&2; exit 1; }
+[ -x "$gnomon" ] && [ -x "$gnomon-bench" ] ||
+  { echo "$gnomon or $gnomon-bench is missing: cargo build --release -p gnomon-cli -p gnomon-bench" >&2; exit 1; }
 
 # PostgreSQL runs while this script runs again beneath it.
 if [ -z "${GNOMON_PG_URL:-}" ]; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs a command beside a PostgreSQL server of its own, to compare with:
 #   tools/postgres.sh [--port PORT] [--dir DIR] -- COMMAND ARGUMENT...
-#   tools/postgres.sh -- sh -c 'target/release/gnomon bench hotspot --clients 32 --url "$GNOMON_PG_URL"'
+#   tools/postgres.sh -- sh -c 'target/release/gnomon-bench hotspot --clients 32 --url "$GNOMON_PG_URL"'
 # The command finds the server's URL in GNOMON_PG_URL; an argument that is @url stands for it, so that no shell is
 # needed:
-#   tools/postgres.sh -- target/release/gnomon bench hotspot --clients 32 --url @url
+#   tools/postgres.sh -- target/release/gnomon-bench hotspot --clients 32 --url @url
 # The server is the newest under /usr/lib/postgresql (Debian package postgresql). It has default settings, those of
 # durability too, but for max_connections (200); it listens on loopback only, where it trusts everybody, and runs as
 # postgres or nobody if this runs as root. Its data lies in a new directory under DIR (else TMPDIR, else /tmp), which

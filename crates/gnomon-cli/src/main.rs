@@ -2,13 +2,11 @@
 //!
 //! Exit codes, and what goes to standard output and to standard error: [`gnomon_program`].
 
-mod allocator;
 mod backup;
-mod bench;
-mod compare;
 mod disk;
 mod hash_password;
 mod inspect;
+mod other_program;
 mod scrub;
 mod serve;
 mod shell;
@@ -17,11 +15,11 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{
-    Parser, Subcommand,
-    error::{ContextKind, ContextValue},
-};
-use gnomon_program::{Failure, signals};
+use clap::{Parser, Subcommand};
+use gnomon_program::{Allocator, Failure, signals};
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,10 +50,6 @@ enum Command {
     Serve(serve::Serve),
     /// Run SQL on a database: a shell, or commands and scripts.
     Sql(shell::Sql),
-    /// Measure a workload, in this process or on a server.
-    Bench(bench::Bench),
-    /// Run transactions of your own under every recovery method.
-    Compare(compare::Compare),
     /// Show what a database consists of.
     Inspect(inspect::Inspect),
     /// Read everything that a database has and say what is damaged.
@@ -70,11 +64,12 @@ enum Command {
     Restore(backup::Restore),
     /// Make a line for the users file of a server.
     HashPassword(hash_password::HashPassword),
+    #[command(flatten)]
+    Other(other_program::Command),
 }
 
 fn main() -> ExitCode {
-    let command =
-        Arguments::try_parse().map_err(with_place_of_lab).unwrap_or_else(|error| error.exit()).command;
+    let command = Arguments::parse().command;
     // A server works for its clients: it goes on when the reader of its messages is gone.
     let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };
     if let Err(error) = pipe.and_then(|()| signals::survive_long_files()) {
@@ -84,8 +79,6 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Sql(arguments) => shell::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Disk(arguments) => disk::run(&arguments),
@@ -93,20 +86,12 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::HashPassword(arguments) => hash_password::run(&arguments),
+        Command::Other(command) => Err(other_program::run(&command)),
     };
     done.unwrap_or_else(|Failure(message)| {
         eprintln!("gnomon: {message}");
         ExitCode::FAILURE
     })
-}
-
-/// Adds to the refusal of `gnomon lab` where its commands are.
-fn with_place_of_lab(mut error: clap::Error) -> clap::Error {
-    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("lab".into())) {
-        let place = "experiments are commands of the program gnomon-lab; a comparison is `gnomon compare`";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![place.into()]));
-    }
-    error
 }
 
 #[cfg(test)]
@@ -118,7 +103,7 @@ mod tests {
     fn the_arguments_are_consistent_and_every_command_has_examples() {
         assert!(EXAMPLES.lines().all(|line| line.chars().count() < 80));
         let command = Arguments::command();
-        assert_eq!(command.get_subcommands().count(), 11);
+        assert_eq!(command.get_subcommands().count(), 12);
         gnomon_program::help::assert_complete(command);
     }
 }

@@ -19,14 +19,12 @@ mod simulation;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Failure, signals};
-use tikv_jemallocator::Jemalloc;
+use gnomon_program::{Allocator, Failure, signals};
 
 use command::{report, run};
 
-/// The allocator of the program `gnomon`, so that figures are those of a server.
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 const EXAMPLES: &str = "\
 Examples:

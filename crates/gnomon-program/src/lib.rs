@@ -1,19 +1,22 @@
-//! The parts that the programs `gnomon` and `gnomon-lab` share.
+//! The parts that the programs `gnomon`, `gnomon-bench` and `gnomon-lab` share.
 //!
 //! - [`Failure`]: one line that says what failed and what to do;
 //! - [`Progress`]: a bar on a terminal, lines elsewhere;
 //! - [`signals`]: Ctrl-C, SIGTERM, and signals that a program survives;
-//! - [`argument`]: parsers of numbers and switches on a command line; [`help`]: rules for the help of all arguments.
+//! - [`argument`]: parsers of numbers and switches on a command line; [`help`]: rules for the help of all arguments;
+//! - [`Allocator`]: the memory allocator.
 //!
-//! Exit codes of both programs: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2
+//! Exit codes of all programs: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2
 //! for arguments that make no sense; SIGPIPE when the reader of the results is gone. Results go to standard output,
 //! everything else to standard error.
 
+mod allocator;
 pub mod argument;
 mod failure;
 pub mod help;
 mod progress;
 pub mod signals;
 
+pub use allocator::Allocator;
 pub use failure::Failure;
 pub use progress::Progress;

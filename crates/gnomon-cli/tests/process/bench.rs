@@ -1,4 +1,4 @@
-//! `gnomon bench`: its reports and exit codes, in this process and on a server.
+//! `gnomon bench`, which is the program gnomon-bench: its reports and exit codes, in this process and on a server.
 
 use crate::harness::{Ran, Served, gnomon, run, text};
 
@@ -239,7 +239,7 @@ fn a_server_that_fails_is_an_error_and_its_own_options_exclude_those_of_a_databa
     drop(free);
     let ran = bench(WORKLOADS[3], &["--url", &url]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains(&format!("bench counter: cannot connect to {url}: ")), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("counter: cannot connect to {url}: ")), "{}", ran.stderr);
     for option in [["--dir", "x"], ["--recovery", "shadow"], ["--pool-mib", "8"]] {
         let ran = bench(WORKLOADS[3], &[&["--url", &url], &option[..]].concat());
         assert_eq!(ran.code, Some(2), "{option:?}");
@@ -283,5 +283,5 @@ fn a_server_that_goes_away_ends_the_run_with_an_error() {
     server.kill();
     let ran = Ran::from(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{}", ran.stderr);
-    assert!(ran.stderr.starts_with("gnomon: bench counter: "), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("gnomon-bench: counter: "), "{}", ran.stderr);
 }

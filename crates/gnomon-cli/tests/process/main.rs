@@ -10,7 +10,6 @@ mod cluster_access;
 mod cluster_again;
 mod cluster_faults;
 mod cluster_foreign;
-mod compare;
 mod connections;
 mod cut_short;
 mod disks;

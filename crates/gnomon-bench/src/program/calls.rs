@@ -18,7 +18,7 @@ use gnomon_program::{
     argument::{parse_interval, parse_rate},
 };
 
-use super::common::{self, Course};
+use crate::common::{self, Course};
 
 /// A workload's own arguments, and those that all have.
 #[derive(Args)]

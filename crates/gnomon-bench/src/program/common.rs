@@ -1,15 +1,20 @@
-//! The options that the workloads of `gnomon bench` have in common: where, how long, with how many clients.
+//! The options that the workloads have in common: where, how long, with how many clients.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use gnomon_bench::{
+    command::cancel_on_stop,
     drive::Load,
     recovery::Recovery,
-    store::server::Server,
+    report::Findings,
+    store::{self, server::Server},
     workload::{Place, Settings},
 };
-use gnomon_engine::sync::{Arc, atomic::AtomicBool};
+use gnomon_engine::{
+    env::Rng,
+    sync::{Arc, atomic::AtomicBool},
+};
 use gnomon_program::{
     Failure,
     argument::{parse_interval, parse_measured, parse_switch, parse_time},
@@ -101,6 +106,29 @@ pub fn server(url: &str) -> Result<Server, Failure> {
 }
 
 impl Course {
+    /// Runs a workload until it has found something or is interrupted, and prints what it has found.
+    pub fn run<F: Findings>(
+        &self,
+        name: &str,
+        bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<F>,
+    ) -> Result<ExitCode, Failure> {
+        let cancel = cancel_on_stop()?;
+        // A seed that people can read and type.
+        let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
+        let report = bench(seed, &cancel).map_err(|error| Failure::new(name, error))?;
+        if self.json {
+            println!("{}", report.to_json());
+        } else {
+            println!("{report}");
+        }
+        let invariant = report.invariant();
+        if invariant.holds {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            Err(Failure::new("the invariant is broken", &invariant.detail))
+        }
+    }
+
     pub fn load(&self, seed: u64, cancel: &Arc<AtomicBool>) -> Load {
         Load {
             clients: self.clients.into(),

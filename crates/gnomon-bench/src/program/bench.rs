@@ -1,37 +1,23 @@
-//! `gnomon bench`: workloads, in this process or, those over tables and TPC-C, on a server.
-
-mod calls;
-mod common;
+//! The commands that run a workload, in this process or, those over tables and TPC-C, on a server.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use gnomon_bench::{
-    command::cancel_on_stop,
     objects::{self, Objects},
     procedure::voter::Voter,
     recovery::Recovery,
-    report::Findings,
-    store,
     workload::{self, Workload, counter::Counter, hotspot::Hotspot, stock::Stock, tpcb::Tpcb},
-};
-use gnomon_engine::{
-    env::Rng,
-    sync::{Arc, atomic::AtomicBool},
 };
 use gnomon_program::{Failure, Progress};
 
-use calls::{RunCalls, RunTpcc};
-use common::{Common, Course};
-
-#[derive(Args)]
-pub struct Bench {
-    #[command(subcommand)]
-    workload: Command,
-}
+use crate::{
+    calls::{RunCalls, RunTpcc},
+    common::{Common, Course},
+};
 
 #[derive(Subcommand)]
-enum Command {
+pub enum Command {
     /// TPC-B: durable transactions of a bank in a closed loop.
     ///
     /// Each transaction changes an account, reads it back, changes a teller and its branch and appends to the
@@ -126,7 +112,7 @@ Examples:
 
 /// A workload's own arguments, and those that all have.
 #[derive(Args)]
-struct Run<W: Args> {
+pub struct Run<W: Args> {
     #[command(flatten)]
     workload: W,
     #[command(flatten)]
@@ -134,7 +120,7 @@ struct Run<W: Args> {
 }
 
 #[derive(Args)]
-struct RunObjects {
+pub struct RunObjects {
     #[command(flatten)]
     workload: Objects,
     /// How the database survives a crash: shadow, value-log, single-level, two-level, two-level-deferred or page-log.
@@ -148,8 +134,8 @@ struct RunObjects {
     course: Course,
 }
 
-pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
-    match &bench.workload {
+pub fn run(command: &Command) -> Result<ExitCode, Failure> {
+    match command {
         Command::Tpcb(run) => run.run(),
         Command::Hotspot(run) => run.run(),
         Command::Stock(run) => run.run(),
@@ -177,30 +163,5 @@ impl RunObjects {
         course.run("objects", |seed, cancel| {
             objects::bench(workload, *recovery, &course.load(seed, cancel), course.dir.as_deref())
         })
-    }
-}
-
-impl Course {
-    /// Runs a workload until it has found something or is interrupted, and prints what it has found.
-    fn run<F: Findings>(
-        &self,
-        name: &str,
-        bench: impl FnOnce(u64, &Arc<AtomicBool>) -> store::Result<F>,
-    ) -> Result<ExitCode, Failure> {
-        let cancel = cancel_on_stop()?;
-        // A seed that people can read and type.
-        let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
-        let report = bench(seed, &cancel).map_err(|error| Failure::new(format!("bench {name}"), error))?;
-        if self.json {
-            println!("{}", report.to_json());
-        } else {
-            println!("{report}");
-        }
-        let invariant = report.invariant();
-        if invariant.holds {
-            Ok(ExitCode::SUCCESS)
-        } else {
-            Err(Failure::new("the invariant is broken", &invariant.detail))
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! `gnomon compare`: pgbench's own script and the example's, its report, and files that cannot be run.
+//! `gnomon-bench compare`: pgbench's own script and the example's, its report, and files that cannot be run.
 
 use std::{path::Path, process::Command};
 
@@ -114,7 +114,7 @@ fn files_that_cannot_be_run_are_refused_and_leave_nothing() {
         let ran = compare(&script, &[&quick[..], more].concat());
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{sql}: {}", ran.stderr);
         let last = ran.stderr.lines().last().unwrap_or_default();
-        assert!(last.starts_with("gnomon: compare: ") && last.contains(said), "{sql}: {}", ran.stderr);
+        assert!(last.starts_with("gnomon-bench: compare: ") && last.contains(said), "{sql}: {}", ran.stderr);
         assert!(!out.exists(), "{sql}");
     }
     let ran = compare(&directory.path().join("none.sql"), &quick);
@@ -124,7 +124,7 @@ fn files_that_cannot_be_run_are_refused_and_leave_nothing() {
     let unwritable = script.join("out");
     let ran = compare(&script, &["--quick", "--out", text(&unwritable)]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.starts_with(&format!("gnomon: {}: ", unwritable.display())), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with(&format!("gnomon-bench: {}: ", unwritable.display())), "{}", ran.stderr);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "the two files");
     for wrong in
         [["--recovery", "shadow,paper"], ["--semantic-locks", "maybe"], ["--define", "x"], ["--scale", "0"]]
