@@ -73,6 +73,9 @@ impl Files {
         let (options, db) = (self.options(options), self.path("refused"));
         let mut arguments = vec!["serve", text(&db)];
         arguments.extend(options.iter().map(String::as_str));
+        if !options.iter().any(|option| option == "--listen") {
+            arguments.extend(["--port", "0"]);
+        }
         let ran = run(&arguments);
         assert_eq!(ran.code, Some(1), "{options:?}: {}", ran.stderr);
         assert!(!db.exists(), "{options:?} makes a database");
