@@ -16,7 +16,7 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, signals};
+use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -69,11 +69,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    give_freed_memory_back();
     let command = Arguments::parse().command;
     // A server works for its clients: it goes on when the reader of its messages is gone.
     let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };
     if let Err(error) = pipe.and_then(|()| signals::survive_long_files()) {
-        eprintln!("gnomon: cannot listen to signals: {error}");
+        tell!("gnomon: cannot listen to signals: {error}");
         return ExitCode::FAILURE;
     }
     let done = match command {
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Command::Other(command) => Err(other_program::run(&command)),
     };
     done.unwrap_or_else(|Failure(message)| {
-        eprintln!("gnomon: {message}");
+        tell!("gnomon: {message}");
         ExitCode::FAILURE
     })
 }

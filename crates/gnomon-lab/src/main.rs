@@ -19,7 +19,7 @@ mod simulation;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, signals};
+use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
 
 use command::{report, run};
 
@@ -75,9 +75,10 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    give_freed_memory_back();
     let command = Arguments::parse().command;
     if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
-        eprintln!("gnomon-lab: cannot listen to signals: {error}");
+        tell!("gnomon-lab: cannot listen to signals: {error}");
         return ExitCode::FAILURE;
     }
     let done = match command {
@@ -88,7 +89,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(message)) => {
-            eprintln!("gnomon-lab: {message}");
+            tell!("gnomon-lab: {message}");
             ExitCode::FAILURE
         }
     }

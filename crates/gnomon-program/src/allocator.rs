@@ -1,5 +1,31 @@
 //! The memory allocator of all programs, so that figures of one are those of the others.
 
+#![allow(unsafe_code, reason = "mimalloc has no safe function that sets an option")]
+
 /// mimalloc, without huge pages. Each transaction allocates and frees some hundred small pieces, many of them on another
 /// thread: what it was answered, what is forgotten when its commit is durable.
 pub use mimalloc::MiMalloc as Allocator;
+
+/// The option `purge_delay` of mimalloc 3, in milliseconds, which the crate does not name.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+
+/// Has freed memory given back to the system at once, not a second later or when more is freed: a server's limit of
+/// memory is of what it has.
+pub fn give_freed_memory_back() {
+    // SAFETY: the option is one of the table's, and every number is a delay. Options may be set at any time.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_memory_is_given_back_at_once() {
+        // SAFETY: the option is one of the table's.
+        let delay_ms = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert_eq!(delay_ms(), 1000, "mimalloc's default tells that the option has this number");
+        give_freed_memory_back();
+        assert_eq!(delay_ms(), 0);
+    }
+}

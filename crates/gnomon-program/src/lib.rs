@@ -2,6 +2,7 @@
 //!
 //! - [`Failure`]: one line that says what failed and what to do;
 //! - [`Progress`]: a bar on a terminal, lines elsewhere;
+//! - [`say!`], [`tell!`]: lines on standard output and standard error, which may be full;
 //! - [`signals`]: Ctrl-C, SIGTERM, and signals that a program survives;
 //! - [`argument`]: parsers of numbers and switches on a command line; [`help`]: rules for the help of all arguments;
 //! - [`Allocator`]: the memory allocator.
@@ -14,9 +15,11 @@ mod allocator;
 pub mod argument;
 mod failure;
 pub mod help;
+mod output;
 mod progress;
 pub mod signals;
 
-pub use allocator::Allocator;
+pub use allocator::{Allocator, give_freed_memory_back};
 pub use failure::Failure;
+pub use output::{print_line, tell_line};
 pub use progress::Progress;

@@ -11,9 +11,14 @@ use signal_hook::{
     iterator::Signals,
 };
 
-/// Calls `f` at the first of Ctrl-C, SIGTERM and SIGHUP, on a thread of its own; a second signal ends the program.
+/// Calls `f` at the first of Ctrl-C, SIGTERM and, unless it is ignored, SIGHUP, on a thread of its own; a second signal
+/// ends the program.
 pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    // `nohup` has the end of the terminal ignored.
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     thread::spawn_named("signals", move || {
         let mut arrived = signals.forever();
         if arrived.next().is_some() {
@@ -24,6 +29,14 @@ pub fn on_stop(f: impl FnOnce() + Send + 'static) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// True if the program was started with a signal ignored, as far as the system tells.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored >> (signal - 1) & 1 == 1
 }
 
 /// Makes the program end at once when it prints into a pipe without a reader, as `gnomon sql ... | head` does, with

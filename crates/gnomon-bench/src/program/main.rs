@@ -14,7 +14,7 @@ mod compare;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, signals};
+use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -41,9 +41,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    give_freed_memory_back();
     let command = Arguments::parse().command;
     if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
-        eprintln!("gnomon-bench: cannot listen to signals: {error}");
+        tell!("gnomon-bench: cannot listen to signals: {error}");
         return ExitCode::FAILURE;
     }
     let done = match command {
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
     };
     done.unwrap_or_else(|Failure(message)| {
-        eprintln!("gnomon-bench: {message}");
+        tell!("gnomon-bench: {message}");
         ExitCode::FAILURE
     })
 }
