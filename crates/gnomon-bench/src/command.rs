@@ -14,7 +14,7 @@ use gnomon_engine::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use gnomon_program::{Failure, signals};
+use gnomon_program::{Failure, signals, tell};
 
 use crate::result::Report;
 
@@ -98,7 +98,7 @@ pub fn cancel_on_stop() -> Result<Arc<AtomicBool>, Failure> {
     let canceled = cancel.clone();
     signals::on_stop(move || {
         canceled.store(true, Ordering::Release);
-        eprintln!("stopping; a second Ctrl-C ends it at once, and leaves databases that it has made");
+        tell!("stopping; a second Ctrl-C ends it at once, and leaves databases that it has made");
     })
     .map_err(|error| Failure::new("cannot listen to signals", error))?;
     Ok(cancel)
@@ -126,7 +126,7 @@ impl<'a> ReportDirectory<'a> {
         let directory =
             within.map_or_else(|| self.directory.to_path_buf(), |within| self.directory.join(within));
         let files = report.write_to(&directory).map_err(|error| Failure::new(directory.display(), error))?;
-        eprintln!("{}: {}", directory.display(), files.join(", "));
+        tell!("{}: {}", directory.display(), files.join(", "));
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use gnomon_engine::{Database, Options};
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say, tell};
 use serde_json::json;
 
 use crate::storage::options;
@@ -103,21 +103,21 @@ fn run_list(arguments: &List) -> Result<ExitCode, Failure> {
                 })
             })
             .collect();
-        println!("{}", json!({ "mirrored": mirrored, "copies_whole": whole, "disks": disks }));
+        say!("{}", json!({ "mirrored": mirrored, "copies_whole": whole, "disks": disks }));
         return Ok(ExitCode::SUCCESS);
     }
-    println!("disk  used pages  file pages  directory");
+    say!("disk  used pages  file pages  directory");
     for (info, path) in &disks {
         let directory = match path {
             Some(path) if info.given.is_some() => path.display().to_string(),
             _ => "lost or missing".to_owned(),
         };
-        println!("{:4}  {:10}  {:10}  {directory}", info.number, info.used_pages, info.file_pages);
+        say!("{:4}  {:10}  {:10}  {directory}", info.number, info.used_pages, info.file_pages);
     }
     match (mirrored, whole) {
-        (false, _) => println!("not mirrored"),
-        (true, true) => println!("mirrored: every page has two copies"),
-        (true, false) => println!("mirrored: copies are missing"),
+        (false, _) => say!("not mirrored"),
+        (true, true) => say!("mirrored: every page has two copies"),
+        (true, false) => say!("mirrored: copies are missing"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -133,10 +133,10 @@ fn run_add(arguments: &Add) -> Result<ExitCode, Failure> {
         .map_err(|error| failure(&error))?;
     drop(progress);
     for report in database.take_reports() {
-        eprintln!("{report}");
+        tell!("{report}");
     }
     database.close().map_err(|error| failure(&error))?;
-    println!("{} is disk {number} of {}", arguments.new.display(), arguments.directory.display());
+    say!("{} is disk {number} of {}", arguments.new.display(), arguments.directory.display());
     if !copied {
         return Err(Failure(format!(
             "there is no room for copies of all pages of {}: add another disk, or free some space and open it again",

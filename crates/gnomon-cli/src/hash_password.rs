@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use gnomon_program::{Failure, signals};
+use gnomon_program::{Failure, say, signals, tell};
 use gnomon_server::Verifier;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
@@ -49,7 +49,7 @@ pub fn run(arguments: &HashPassword) -> Result<ExitCode, Failure> {
         return Err(Failure("the password is empty: give one as the first line of standard input".into()));
     }
     let verifier = Verifier::new(&password).map_err(|error| Failure(error.to_string()))?;
-    println!("{}:{verifier}", arguments.name);
+    say!("{}:{verifier}", arguments.name);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,7 +61,7 @@ fn read_password() -> std::io::Result<String> {
         let restored = shown.clone();
         signals::on_stop(move || {
             let _ = tcsetattr(stdin(), OptionalActions::Flush, &restored);
-            eprintln!();
+            tell!("");
             std::process::exit(STOPPED);
         })?;
         let mut quiet = shown.clone();
@@ -73,7 +73,7 @@ fn read_password() -> std::io::Result<String> {
     let read = input.lock().read_line(&mut line);
     if let Some(shown) = &hidden {
         tcsetattr(&input, OptionalActions::Flush, shown)?;
-        eprintln!();
+        tell!("");
     }
     read?;
     line.truncate(line.trim_end_matches(['\n', '\r']).len());

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use gnomon_engine::{Database, Error, TreeId, VerifyReport, disk::DiskSet};
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say};
 use gnomon_sql::{
     SqlState,
     catalog::{CATALOG_TREE, Catalog, SEQUENCE_TREE},
@@ -49,7 +49,7 @@ pub fn run(arguments: &Inspect) -> Result<ExitCode, Failure> {
     drop(progress);
     let names = read_catalog(directory)?.map(|catalog| names(&catalog)).unwrap_or_default();
     if arguments.json {
-        println!("{}", to_json(&directory.display().to_string(), &report, &names));
+        say!("{}", to_json(&directory.display().to_string(), &report, &names));
     } else {
         print_text(&directory.display().to_string(), &report, &names);
     }
@@ -132,7 +132,7 @@ fn to_json(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) 
 
 fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String>) {
     let stats = &report.stats;
-    println!(
+    say!(
         "{path}: format {}, identity {:016x}, recovers by {}",
         stats.format_version,
         stats.identity,
@@ -143,19 +143,20 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
         stats.page_size_min, stats.file_pages, stats.used_pages, report.free_pages
     );
     if stats.recovery.has_page_table() {
-        println!("commits: newest {}, in {} batches", report.csn, stats.batches);
-        println!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
+        say!("commits: newest {}, in {} batches", report.csn, stats.batches);
+        say!("{pages}; page table of {} pages, {} levels", report.table_pages, stats.table_depth);
         let segment_kib = (128 * stats.page_size_min.bytes()) >> 10;
-        println!(
+        say!(
             "segments of {segment_kib} KiB: {}, of which {} are empty",
-            stats.segments, report.segments_empty
+            stats.segments,
+            report.segments_empty
         );
     } else {
-        println!("commits: newest {}", report.csn);
-        println!("{pages}");
+        say!("commits: newest {}", report.csn);
+        say!("{pages}");
     }
     if let Some(kind) = stats.recovery.log_kind() {
-        println!("log of {kind} that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
+        say!("log of {kind} that a restart reads: {} KiB", stats.log_bytes.div_ceil(1024));
     }
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -174,5 +175,5 @@ fn print_text(path: &str, report: &VerifyReport, names: &BTreeMap<TreeId, String
             right(format!("{:.0} %", tree.leaf_fill * 100.0)),
         ]);
     }
-    println!("{table}");
+    say!("{table}");
 }

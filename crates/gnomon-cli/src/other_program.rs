@@ -59,8 +59,12 @@ pub fn run(command: &Command) -> Failure {
         Command::Compare(rest) => ("gnomon-bench", Some(OsStr::new("compare")), rest),
         Command::Lab(rest) => ("gnomon-lab", None, rest),
     };
-    let beside = std::env::current_exe().ok().map(|path| path.with_file_name(program));
-    let path = beside.filter(|path| path.exists()).unwrap_or_else(|| program.into());
+    let own = std::env::current_exe().ok();
+    let beside = own.as_ref().map(|own| own.with_file_name(program)).filter(|path| path.is_file());
+    let path = beside.unwrap_or_else(|| program.into());
+    if own.is_some() && path.canonicalize().ok() == own {
+        return Failure::new(path.display(), format!("it is this program, not {program}"));
+    }
     let error = process::Command::new(&path).args(first).args(arguments).exec();
     match error.kind() {
         ErrorKind::NotFound => Failure(format!(

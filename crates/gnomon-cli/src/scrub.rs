@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use gnomon_engine::{Database, Finding, Options};
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say, tell};
 use serde_json::json;
 
 use crate::storage::options;
@@ -47,7 +47,7 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
     drop(progress);
     database.close().map_err(|error| failure(&error))?;
     for report in database.take_reports() {
-        eprintln!("{report}");
+        tell!("{report}");
     }
     if arguments.json {
         let findings = |findings: &[Finding]| -> Vec<_> {
@@ -55,7 +55,7 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
                 |found: &Finding| json!({ "file": found.file, "page": found.page, "detail": found.detail });
             findings.iter().map(one).collect()
         };
-        println!(
+        say!(
             "{}",
             json!({
                 "directory": directory.display().to_string(),
@@ -69,10 +69,10 @@ pub fn run(arguments: &Scrub) -> Result<ExitCode, Failure> {
     } else {
         for (what, findings) in [("repaired", &report.repaired), ("lost", &report.lost)] {
             for found in findings {
-                println!("{what}: file {} page {}: {}", found.file, found.page, found.detail);
+                say!("{what}: file {} page {}: {}", found.file, found.page, found.detail);
             }
         }
-        println!(
+        say!(
             "{}: {} copies checked, {} repaired, {} free pages zeroed, {} lost",
             directory.display(),
             report.copies_checked,

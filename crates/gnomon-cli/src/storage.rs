@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use gnomon_engine::{Commits, Database, Execution, Options, Recovery};
-use gnomon_program::{Failure, Progress, argument::parse_interval};
+use gnomon_program::{Failure, Progress, argument::parse_interval, tell};
 
 /// Where a database is kept.
 #[derive(Args)]
@@ -123,7 +123,7 @@ impl Storage {
         let database = opened.map_err(|error| Failure::of_engine(directory, &error))?;
         let lost = database.disks().iter().filter(|(info, _)| info.given.is_none()).count();
         if lost > 0 {
-            eprintln!(
+            tell!(
                 "warning: {lost} of its disks {} lost: give it a fresh one by `gnomon disk add {} DIR`",
                 if lost == 1 { "is" } else { "are" },
                 directory.display()

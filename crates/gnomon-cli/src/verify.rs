@@ -7,7 +7,7 @@ use gnomon_engine::{
     Error, Finding, Severity, VerifyReport,
     disk::{DiskSet, LIST_FILE},
 };
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say};
 use serde_json::json;
 
 use crate::storage::options;
@@ -58,7 +58,7 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
     };
     let damaged = findings.iter().filter(|finding| finding.severity > Severity::Trace).count();
     if arguments.json {
-        println!("{}", to_json(directory.display().to_string(), report.as_ref(), &findings));
+        say!("{}", to_json(directory.display().to_string(), report.as_ref(), &findings));
     } else {
         for finding in &findings {
             let grade = match finding.severity {
@@ -66,11 +66,11 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
                 Severity::Spare => "damaged, nothing lost",
                 Severity::Data => "damaged",
             };
-            println!("{grade}: file {} page {}: {}", finding.file, finding.page, finding.detail);
+            say!("{grade}: file {} page {}: {}", finding.file, finding.page, finding.detail);
         }
         if let Some(report) = &report {
             let entries: u64 = report.trees.iter().map(|tree| tree.entries).sum();
-            println!(
+            say!(
                 "{}: {} pages read, {} trees with {entries} entries, newest commit {}: {}",
                 directory.display(),
                 report.pages_read,
@@ -79,7 +79,7 @@ pub fn run(arguments: &Verify) -> Result<ExitCode, Failure> {
                 if damaged == 0 { "sound" } else { "DAMAGED" }
             );
             if report.disks_lost > 0 {
-                println!(
+                say!(
                     "lost or missing disks: {}; until `gnomon disk add {} DIR` what was on them has one copy only",
                     report.disks_lost,
                     directory.display()

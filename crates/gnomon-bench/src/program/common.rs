@@ -18,6 +18,7 @@ use gnomon_engine::{
 use gnomon_program::{
     Failure,
     argument::{parse_interval, parse_measured, parse_switch, parse_time},
+    say,
 };
 
 /// Options of every workload.
@@ -117,9 +118,9 @@ impl Course {
         let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
         let report = bench(seed, &cancel).map_err(|error| Failure::new(name, error))?;
         if self.json {
-            println!("{}", report.to_json());
+            say!("{}", report.to_json());
         } else {
-            println!("{report}");
+            say!("{report}");
         }
         let invariant = report.invariant();
         if invariant.holds {

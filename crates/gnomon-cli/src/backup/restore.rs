@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 use gnomon_engine::{BackupId, Error, RestorePhase, disk::FileDisk};
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say};
 
 use super::{header_json, set::BackupSet, time_text};
 
@@ -114,9 +114,9 @@ pub fn run(arguments: &Restore) -> Result<ExitCode, Failure> {
         object["identity"] = format!("{:016x}", stats.identity).into();
         object["backups"] = names.into();
         object["pages"] = stats.used_pages.into();
-        println!("{object}");
+        say!("{object}");
     } else {
-        println!(
+        say!(
             "{}: {} pages from {}, backup {} of {}, newest commit {}: verified",
             directory.display(),
             stats.used_pages,

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use comfy_table::{Table, presets};
 use gnomon_engine::{Backup as Taken, BackupId, Database, Error, Options, check_backup};
-use gnomon_program::{Failure, Progress};
+use gnomon_program::{Failure, Progress, say, tell};
 use serde_json::json;
 
 use super::{
@@ -97,7 +97,7 @@ pub fn run(arguments: &Backup) -> Result<ExitCode, Failure> {
             ));
         }
         let taken = take(source, since, &mut io::stdout().lock())?;
-        eprintln!("{}", summary(&taken, "standard output", arguments.json));
+        tell!("{}", summary(&taken, "standard output", arguments.json));
         return Ok(ExitCode::SUCCESS);
     }
     let set = BackupSet::open_for_writing(to)?;
@@ -113,7 +113,7 @@ pub fn run(arguments: &Backup) -> Result<ExitCode, Failure> {
     }
     let since = if arguments.incremental { newest } else { since };
     let (taken, name) = set.add(since.is_some(), |out| take(source, since, out))?;
-    println!("{}", summary(&taken, &set.path_of(&name), arguments.json));
+    say!("{}", summary(&taken, &set.path_of(&name), arguments.json));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -184,7 +184,7 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
                 object["sound"] = (wrong.is_none() && gap.is_none()).into();
                 object["detail"] = json!(wrong.as_ref().or(gap.as_ref()));
             }
-            println!("{object}");
+            say!("{object}");
         }
         let state = match (&wrong, &gap, arguments.check) {
             (Some(_), _, _) => "DAMAGED",
@@ -193,7 +193,7 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
             (None, None, false) => "not checked",
         };
         for wrong in wrong.iter().chain(&gap) {
-            eprintln!("gnomon: {wrong}");
+            tell!("gnomon: {wrong}");
         }
         let header = &stored.header;
         table.add_row([
@@ -208,9 +208,9 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
     }
     for other in &set.unreadable {
         damaged += 1;
-        eprintln!("gnomon: {}", other.why);
+        tell!("gnomon: {}", other.why);
         if arguments.json {
-            println!("{}", json!({ "path": set.path_of(&other.name), "sound": false, "detail": other.why }));
+            say!("{}", json!({ "path": set.path_of(&other.name), "sound": false, "detail": other.why }));
         }
         let nothing = String::new;
         let row =
@@ -218,7 +218,7 @@ fn list(path: &Path, arguments: &Backup) -> Result<ExitCode, Failure> {
         table.add_row(row);
     }
     if !arguments.json {
-        println!("{table}");
+        say!("{table}");
     }
     if !arguments.check || damaged + incomplete == 0 {
         return Ok(ExitCode::SUCCESS);

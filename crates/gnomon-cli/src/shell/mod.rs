@@ -24,7 +24,7 @@ use gnomon_engine::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use gnomon_program::{Failure, signals};
+use gnomon_program::{Failure, say, signals, tell};
 use gnomon_sql::{
     Notice,
     session::{Session, SessionOptions, SqlDatabase, TransactionStatus},
@@ -173,7 +173,7 @@ pub fn run(arguments: &Sql) -> Result<ExitCode, Failure> {
     drop(shell);
     engine.close().map_err(|error| Failure::of_engine(directory, &error))?;
     if open {
-        eprintln!("WARNING:  the transaction that was open has been rolled back");
+        tell!("WARNING:  the transaction that was open has been rolled back");
     }
     Ok(if matches!(stop, Err(Stop::Failed)) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -226,7 +226,7 @@ impl Shell {
             };
             for item in items {
                 if self.canceled.load(Ordering::Acquire) {
-                    eprintln!("canceled");
+                    tell!("canceled");
                     return Ok(Err(Stop::Failed));
                 }
                 let (taken, stop) = self.item(item, &mut splitter, Some(path), lines)?;
@@ -242,7 +242,7 @@ impl Shell {
     }
 
     fn interactive(&mut self, directory: &Path) -> Result<(), Failure> {
-        println!("gnomon {} on {}. \\? lists commands.", env!("CARGO_PKG_VERSION"), directory.display());
+        say!("gnomon {} on {}. \\? lists commands.", env!("CARGO_PKG_VERSION"), directory.display());
         let mut lines = EditedLines::new()?;
         let mut splitter = Splitter::default();
         let mut typed = String::new();
@@ -258,14 +258,14 @@ impl Shell {
             };
             match (word(&line), splitter.open()) {
                 (Some(Word::Help), None) => {
-                    println!("{HELP}");
+                    say!("{HELP}");
                     continue;
                 }
                 (Some(Word::Quit), None) => return Ok(()),
                 // The line may belong to the statement, or the user may want to get out of it.
-                (Some(Word::Help), Some('-' | '(')) => println!("Use \\? for help, \\r to begin anew."),
-                (Some(Word::Quit), Some('-' | '(')) => println!("Use \\q to quit."),
-                (Some(_), Some(_)) => println!("Use Ctrl-C to begin anew, then \\q to quit."),
+                (Some(Word::Help), Some('-' | '(')) => say!("Use \\? for help, \\r to begin anew."),
+                (Some(Word::Quit), Some('-' | '(')) => say!("Use \\q to quit."),
+                (Some(_), Some(_)) => say!("Use Ctrl-C to begin anew, then \\q to quit."),
                 (None, _) => {}
             }
             if !typed.is_empty() {
@@ -278,7 +278,7 @@ impl Shell {
                 match self.item(item, &mut splitter, None, &mut lines) {
                     Ok((_, Err(Stop::Quit))) => return Ok(()),
                     Ok(_) => {}
-                    Err(Failure(message)) => eprintln!("{message}"),
+                    Err(Failure(message)) => tell!("{message}"),
                 }
             }
             if splitter.open().is_none() && !typed.trim().is_empty() {
@@ -372,8 +372,8 @@ impl Shell {
             // To standard error as far as programs read the rest.
             let elapsed_ms = (self.clock.now() - began).as_secs_f64() * 1e3;
             match self.style.format {
-                Format::Table => println!("Time: {elapsed_ms:.3} ms"),
-                _ => eprintln!("Time: {elapsed_ms:.3} ms"),
+                Format::Table => say!("Time: {elapsed_ms:.3} ms"),
+                _ => tell!("Time: {elapsed_ms:.3} ms"),
             }
         }
         let Err(error) = result else { return (taken, Ok(())) };
@@ -398,14 +398,14 @@ impl Shell {
                 return Ok(self.list("List of databases", DATABASES, lines));
             }
             "dn" if argument.is_empty() => return Ok(self.list("List of schemas", SCHEMAS, lines)),
-            "?" | "h" | "help" => println!("{COMMANDS}"),
+            "?" | "h" | "help" => say!("{COMMANDS}"),
             "timing" => {
                 self.timing = !self.timing;
-                println!("Timing is {}.", if self.timing { "on" } else { "off" });
+                say!("Timing is {}.", if self.timing { "on" } else { "off" });
             }
             "x" => {
                 self.style.expanded = !self.style.expanded;
-                println!("Expanded display is {}.", if self.style.expanded { "on" } else { "off" });
+                say!("Expanded display is {}.", if self.style.expanded { "on" } else { "off" });
             }
             "i" | "include" if !argument.is_empty() => {
                 if self.depth == DEPTH_MAX {
@@ -487,7 +487,7 @@ fn report(place: Option<&str>, sql: &str, error: &Notice) {
     let report = error.report();
     let severity = report.severity.word();
     let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-    eprintln!("{place}{severity}:  {}", report.message);
+    tell!("{place}{severity}:  {}", report.message);
     if let Some(position) = report.position {
         let before: String = sql.chars().take(position.saturating_sub(1)).collect();
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -495,17 +495,17 @@ fn report(place: Option<&str>, sql: &str, error: &Notice) {
         if let Some(line) = sql.lines().nth(number) {
             let label = format!("LINE {}: ", number + 1);
             let column = label.chars().count() + before[start..].chars().count();
-            eprintln!("{label}{line}\n{:column$}^", "");
+            tell!("{label}{line}\n{:column$}^", "");
         }
     }
     if let Some(detail) = &report.detail {
-        eprintln!("DETAIL:  {detail}");
+        tell!("DETAIL:  {detail}");
     }
     if let Some(hint) = &report.hint {
-        eprintln!("HINT:  {hint}");
+        tell!("HINT:  {hint}");
     }
     if let Some(context) = &report.context {
-        eprintln!("CONTEXT:  {context}");
+        tell!("CONTEXT:  {context}");
     }
 }
 

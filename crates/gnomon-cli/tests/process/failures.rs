@@ -11,7 +11,7 @@ use rustix::{
     termios::{LocalModes, tcgetattr},
 };
 
-use crate::harness::{Served, gnomon, run, run_with, text};
+use crate::harness::{Ran, Served, gnomon, run, run_with, text};
 
 fn made(directory: &Path) {
     let ran = run(&["sql", text(directory), "-c", "CREATE TABLE t (a integer PRIMARY KEY, b text)"]);
@@ -254,6 +254,82 @@ fn a_closed_pipe_ends_a_program_silently() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
         assert_eq!(output.status.signal(), Some(13), "{arguments:?} ends by SIGPIPE, a shell's 141");
     }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (database, backups) = (path("db"), path("backups"));
+    made(Path::new(&database));
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for command in [
+        "verify @db",
+        "verify @db --json",
+        "inspect @db",
+        "inspect @db --json",
+        "scrub @db",
+        "disk list @db",
+        "backup @db --to @backups --json",
+        "backup --list @backups",
+        "restore @backups @restored",
+        "bench tpcb --seconds 0.1 --warm-up 0 --accounts-per-branch 10",
+        "lab list",
+        "sql @db -c VALUES(1)",
+    ] {
+        let command = command.replace("@db", &database).replace("@backups", &backups);
+        let command = command.replace("@restored", &path("restored"));
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let output = gnomon(&arguments).stdin(Stdio::null()).stdout(full()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command}: {said}");
+        assert!(said.contains("cannot write to standard output"), "{command}: {said}");
+    }
+    for command in ["verify @nowhere", "sql @db -c selekt", "compare --file @nowhere", "lab report @nowhere"]
+    {
+        let command = command.replace("@db", &database).replace("@nowhere", &path("nowhere"));
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let output = gnomon(&arguments).stdin(Stdio::null()).stderr(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}");
+    }
+}
+
+#[test]
+fn the_end_of_the_terminal_stops_a_server_unless_it_is_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let started = |by: &[&str], database: &str| {
+        let mut command = Command::new(by[0]);
+        command.args(&by[1..]).args([env!("CARGO_BIN_EXE_gnomon"), "serve"]);
+        command.args([text(&directory.path().join(database)), "--listen", "127.0.0.1:0"]);
+        Served::start_by(command, Stdio::null())
+    };
+    let server = started(&["env", "--default-signal=HUP"], "one");
+    server.hang_up();
+    assert_eq!(server.wait(), Some(0));
+    let server = started(&["nohup"], "two");
+    server.hang_up();
+    server.connect().unwrap().simple_query("SELECT 1").unwrap();
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn a_program_that_is_another_one_is_not_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::hard_link(env!("CARGO_BIN_EXE_gnomon"), path("gnomon"))
+        .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_gnomon"), path("gnomon")).map(drop))
+        .unwrap();
+    let bench = |arguments: &[&str]| -> Ran {
+        let mut command = Command::new(path("gnomon"));
+        command.args(arguments).env("PATH", "").stdin(Stdio::null()).output().unwrap().into()
+    };
+    let absent = bench(&["bench", "tpcb"]);
+    assert_eq!(absent.code, Some(1));
+    assert!(absent.stderr.contains("cargo build --release -p gnomon-bench"), "{}", absent.stderr);
+    std::os::unix::fs::symlink("gnomon", path("gnomon-bench")).unwrap();
+    let own = bench(&["compare", "--help"]);
+    assert_eq!(own.code, Some(1));
+    assert!(own.stderr.contains("it is this program, not gnomon-bench"), "{}", own.stderr);
 }
 
 /// A file system in memory; none where this user must not mount one.

@@ -78,6 +78,11 @@ impl Served {
         self.signal("-KILL");
     }
 
+    /// SIGHUP, as at the end of its terminal.
+    pub fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
     /// Ctrl-C; returns the exit code.
     pub fn interrupt(self) -> Option<i32> {
         self.signal("-INT");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gnomon_bench::{command::print, result::file};
-use gnomon_program::Failure;
+use gnomon_program::{Failure, tell};
 
 use crate::page::{self, Gathered};
 
@@ -26,7 +26,7 @@ pub fn run(Report { directory, out }: &Report) -> Result<(), Failure> {
     let Gathered { reports, earlier } =
         page::gather(directory).map_err(|error| Failure::new("report", error))?;
     for earlier in earlier {
-        eprintln!("{}: left out, there is a later run of its experiment", earlier.display());
+        tell!("{}: left out, there is a later run of its experiment", earlier.display());
     }
     let place = out.clone().unwrap_or_else(|| directory.join("report.html"));
     let page = page::render(&reports, directory);

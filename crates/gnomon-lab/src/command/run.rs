@@ -2,7 +2,7 @@
 
 use clap::Args;
 use gnomon_bench::command::{ReportOptions, cancel_on_stop, parse_setting, print};
-use gnomon_program::{Failure, Progress, argument::parse_measured};
+use gnomon_program::{Failure, Progress, argument::parse_measured, tell};
 
 use crate::experiment::{self, EXPERIMENTS, Experiment, Request};
 
@@ -102,7 +102,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
             set.iter().filter(|(name, _)| !experiment.has_setting(name)).map(|(name, _)| name.as_str());
         let unset: Vec<&str> = unset.collect();
         if !unset.is_empty() {
-            eprintln!("{} has no setting {}, and runs as it is", experiment.name, unset.join(", "));
+            tell!("{} has no setting {}, and runs as it is", experiment.name, unset.join(", "));
         }
     }
     let out = arguments.report.out()?;
