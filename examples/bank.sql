@@ -1,6 +1,6 @@
 -- A small bank. Run it as often as you like:
 --
---   cargo run --release -- sql bank.gnomon --file examples/bank.sql
+--   gnomon sql bank.gnomon --file examples/bank.sql
 
 DROP TABLE IF EXISTS transfers;
 DROP TABLE IF EXISTS accounts;
