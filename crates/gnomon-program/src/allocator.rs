@@ -9,8 +9,8 @@ pub use mimalloc::MiMalloc as Allocator;
 /// The option `purge_delay` of mimalloc 3, in milliseconds, which the crate does not name.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// Has freed memory given back to the system at once, not a second later or when more is freed: a server's limit of
-/// memory is of what it has.
+/// Makes the allocator give freed memory back to the system at once, not a second later or when more is freed: a server
+/// has no more memory then than its limit counts.
 pub fn give_freed_memory_back() {
     // SAFETY: the option is one of the table's, and every number is a delay. Options may be set at any time.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
