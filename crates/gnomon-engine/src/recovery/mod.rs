@@ -44,7 +44,9 @@
 //!   the layout of complex objects in `gnomon-bench/src/objects/place.rs`, their counts in
 //!   `gnomon-bench/src/objects/run.rs`; the name in a paper: `gnomon-lab/src/experiment/multilevel/bench.rs`.
 //! - Tests: the loop in `test.sh`; the constants and the three loops over methods in `src/tests/crash_sweep.rs`; a
-//!   planted bug in `failpoint.rs`; the variants listed by `gnomon-bench/src/compare/tests.rs` and `tools/house.py`.
+//!   planted bug in `failpoint.rs`; the variants listed by `gnomon-bench/src/compare/tests.rs`,
+//!   `gnomon-lab/src/experiment/logging/clients.rs`, `gnomon-cli/tests/process/failures.rs`,
+//!   `gnomon-cli/tests/process/bench.rs`, `gnomon/tests/names.rs`, `gnomon/tests/database.rs` and `tools/house.py`.
 //! - `docs/recovery.md`, `docs/formats.md` for its files, and the number of methods in `README.md` and `CHANGELOG.md`.
 //!
 //! # Order of a commit

@@ -110,6 +110,7 @@ pub struct Identity {
 ///   `ddl/create.rs`, `ddl/index.rs` and `ddl/mod.rs`.
 /// - Updates that do not read their row (`dml/blind.rs`) must leave no entry stale: [`Index::depends_on`].
 /// - ON CONFLICT: `dml/conflict.rs`, `dml/insert.rs`.
+/// - Expressions: `binder/syntax.rs` (`column_of_key`); their texts in the catalog: `syntax/kept.rs`.
 /// - Use: `planner/access.rs`, `executor/plan/access.rs`, `executor/scan.rs`.
 /// - Shown: `catalog/system/relations.rs`, `catalog/system/definitions.rs`, `catalog/system/functions.rs`; a new access
 ///   method also in `catalog/system/data/pg_am.tsv`, which `tools/system_catalog.sh` writes;
@@ -171,8 +172,11 @@ pub struct Check {
 ///   `ddl/partition.rs`.
 /// - Rows: binding in `dml/mod.rs`; `dml/insert.rs`, `dml/update.rs`, `dml/write.rs`, `copy/mod.rs`; updates that do
 ///   not read their row: `dml/blind.rs`; a statement that writes to other tables: `statement/plan.rs`.
-/// - Shown: `catalog/system/relations.rs` (also `pg_depend` and `pg_class.relhastriggers`, by which psql asks for
-///   foreign keys), `catalog/system/information.rs`, `gnomon-cli/src/shell/describe.rs`.
+/// - A row that is referred to stays by `RowLock::KeyShare`, taken as in `executor/lock.rs`; its strength:
+///   `gnomon-engine/src/txn/strength.rs`, `gnomon-engine/src/txn/row_lock.rs`.
+/// - Shown: `catalog/system/functions.rs`, `catalog/system/relations.rs` (also `pg_depend` and
+///   `pg_class.relhastriggers`, by which psql asks for foreign keys), `catalog/system/information.rs`,
+///   `gnomon-cli/src/shell/describe.rs`.
 /// - Tests and documents: `gnomon-sql/tests/clauses.rs`, `gnomon-sql/tests/slt/constraints.slt`, `docs/sql.md`,
 ///   `docs/features.md`.
 #[derive(Clone, Copy, Debug)]
