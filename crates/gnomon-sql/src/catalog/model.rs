@@ -105,7 +105,7 @@ pub struct Identity {
 /// - The bytes of the catalog: `catalog/encode.rs`, whose layout `docs/formats.md` describes.
 /// - DDL: `ddl/clauses.rs` and `ddl/index.rs`, where other kinds are refused; columns that are dropped, renamed or get
 ///   another type: `ddl/alter.rs`, `ddl/alter_column.rs`; keys of partitioned tables: `ddl/partition.rs`.
-/// - Entries: `dml/write.rs`. A [`TableWriter`](crate::dml::write::TableWriter) computes them of a row alone; what has
+/// - Entries: `dml/write.rs`. A `TableWriter` computes them of a row alone; what has
 ///   to be bound before is given to it by `dml/mod.rs`, `dml/insert.rs`, `dml/update.rs`, `copy/mod.rs`,
 ///   `ddl/create.rs`, `ddl/index.rs` and `ddl/mod.rs`.
 /// - Updates that do not read their row (`dml/blind.rs`) must leave no entry stale: [`Index::depends_on`].
