@@ -19,7 +19,7 @@ mod simulation;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
+use gnomon_program::{Allocator, Failure, signals, tell};
 
 use command::{report, run};
 
@@ -75,7 +75,6 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    give_freed_memory_back();
     let command = Arguments::parse().command;
     if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
         tell!("gnomon-lab: cannot listen to signals: {error}");

@@ -1,4 +1,4 @@
-//! The memory allocator of all programs, so that figures of one are those of the others.
+//! The memory allocator of all programs.
 
 #![allow(unsafe_code, reason = "mimalloc has no safe function that sets an option")]
 

@@ -14,7 +14,7 @@ mod compare;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
+use gnomon_program::{Allocator, Failure, signals, tell};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -41,7 +41,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    give_freed_memory_back();
     let command = Arguments::parse().command;
     if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
         tell!("gnomon-bench: cannot listen to signals: {error}");
