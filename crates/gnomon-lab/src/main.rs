@@ -19,7 +19,7 @@ mod simulation;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, signals, tell};
+use gnomon_program::Allocator;
 
 use command::{report, run};
 
@@ -76,22 +76,14 @@ Examples:
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
-        tell!("gnomon-lab: cannot listen to signals: {error}");
-        return ExitCode::FAILURE;
-    }
-    let done = match command {
-        Command::List(arguments) => run::list(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
-        Command::Report(arguments) => report::run(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message)) => {
-            tell!("gnomon-lab: {message}");
-            ExitCode::FAILURE
-        }
-    }
+    gnomon_program::run("gnomon-lab", || {
+        match &command {
+            Command::List(arguments) => run::list(arguments),
+            Command::Run(arguments) => run::run(arguments),
+            Command::Report(arguments) => report::run(arguments),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 #[cfg(test)]

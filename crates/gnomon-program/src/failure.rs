@@ -1,8 +1,24 @@
 //! Failures of the program, as one line for its user; and opening databases with such lines.
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, process::ExitCode};
 
 use gnomon_engine::{Error, Reaction};
+
+use crate::{signals, tell};
+
+/// Runs a program that prints results: a closed pipe ends it, and a failure is one line with the program's name and exit
+/// code 1.
+pub fn run(program: &str, command: impl FnOnce() -> Result<ExitCode, Failure>) -> ExitCode {
+    let listening = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files());
+    let done = match listening {
+        Ok(()) => command(),
+        Err(error) => Err(Failure::new("cannot listen to signals", error)),
+    };
+    done.unwrap_or_else(|Failure(message)| {
+        tell!("{program}: {message}");
+        ExitCode::FAILURE
+    })
+}
 
 /// One line that says what failed and what to do.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The parts that the programs `gnomon`, `gnomon-bench` and `gnomon-lab` share.
 //!
-//! - [`Failure`]: one line that says what failed and what to do;
+//! - [`run`]: a program with its signals and exit codes; [`Failure`]: one line that says what failed and what to do;
 //! - [`Progress`]: a bar on a terminal, lines elsewhere;
 //! - [`say!`], [`tell!`]: lines on standard output and standard error, which may be full;
 //! - [`signals`]: Ctrl-C, SIGTERM, and signals that a program survives;
@@ -20,6 +20,6 @@ mod progress;
 pub mod signals;
 
 pub use allocator::{Allocator, give_freed_memory_back};
-pub use failure::Failure;
+pub use failure::{Failure, run};
 pub use output::{print_line, tell_line};
 pub use progress::Progress;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use gnomon_bench::{
-    command::cancel_on_stop,
+    command::{cancel_on_stop, print},
     drive::Load,
     recovery::Recovery,
     report::Findings,
@@ -18,7 +18,6 @@ use gnomon_engine::{
 use gnomon_program::{
     Failure,
     argument::{parse_interval, parse_measured, parse_switch, parse_time},
-    say,
 };
 
 /// Options of every workload.
@@ -117,10 +116,9 @@ impl Course {
         // A seed that people can read and type.
         let seed = self.seed.unwrap_or_else(|| Rng::from_entropy().below(1_000_000));
         let report = bench(seed, &cancel).map_err(|error| Failure::new(name, error))?;
-        if self.json {
-            say!("{}", report.to_json());
-        } else {
-            say!("{report}");
+        match self.json {
+            true => print(report.to_json())?,
+            false => print(&report)?,
         }
         let invariant = report.invariant();
         if invariant.holds {

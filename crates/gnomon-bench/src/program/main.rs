@@ -14,7 +14,7 @@ mod compare;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, signals, tell};
+use gnomon_program::Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -42,17 +42,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    if let Err(error) = signals::end_on_closed_pipe().and_then(|()| signals::survive_long_files()) {
-        tell!("gnomon-bench: cannot listen to signals: {error}");
-        return ExitCode::FAILURE;
-    }
-    let done = match command {
-        Command::Bench(command) => bench::run(&command),
-        Command::Compare(arguments) => compare::run(&arguments),
-    };
-    done.unwrap_or_else(|Failure(message)| {
-        tell!("gnomon-bench: {message}");
-        ExitCode::FAILURE
+    gnomon_program::run("gnomon-bench", || match &command {
+        Command::Bench(command) => bench::run(command),
+        Command::Compare(arguments) => compare::run(arguments),
     })
 }
 

@@ -49,7 +49,7 @@ pub fn world_with(etcd_nodes: usize, options: &[&str]) -> Option<World> {
 
 /// Waits until the first of an etcd's endpoints accepts connections: what members say of it is asserted.
 fn wait_until_listening(endpoints: &str) {
-    let (first, _) = endpoints.split_once(',').unwrap_or((endpoints, ""));
+    let first = endpoints.split(',').next().unwrap();
     let (_, address) = first.split_once("://").unwrap();
     let began = Instant::now();
     while let Err(error) = TcpStream::connect(address) {

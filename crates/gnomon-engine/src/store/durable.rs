@@ -119,11 +119,11 @@ impl Durability {
         self.state.lock().interval = interval;
     }
 
-    /// Notes that commits are durable up to this one, and wakes or calls those that wait for them.
+    /// Wakes or calls those that wait for commits up to this one, which is noted as durable.
     fn advance(&self, durable: Csn) {
         let done: Vec<Waiting> = {
             let mut state = self.state.lock();
-            self.note_durable(&mut state, durable);
+            debug_assert!(state.durable >= durable);
             state.waiting.extract_if(.., |waiting| waiting.csn <= durable).collect()
         };
         let (mut sleepers, mut calls) = (Vec::with_capacity(done.len()), Vec::new());
