@@ -116,7 +116,7 @@ pub struct Identity {
 ///   method also in `catalog/system/data/pg_am.tsv`, which `tools/system_catalog.sh` writes;
 ///   `gnomon-cli/src/shell/describe.rs`.
 /// - Another structure of entries than a B+tree: `ddl/trees.rs`, and `gnomon-engine/src/access`.
-/// - Tests and documents: `gnomon-sql/tests/clauses.rs`, `docs/sql.md`, `docs/features.md`.
+/// - Tests and documents: `gnomon-sql/tests/sql/clauses.rs`, `docs/sql.md`, `docs/features.md`.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// Its identifier (`pg_class.oid`).
@@ -177,7 +177,7 @@ pub struct Check {
 /// - Shown: `catalog/system/functions.rs`, `catalog/system/relations.rs` (also `pg_depend` and
 ///   `pg_class.relhastriggers`, by which psql asks for foreign keys), `catalog/system/information.rs`,
 ///   `gnomon-cli/src/shell/describe.rs`.
-/// - Tests and documents: `gnomon-sql/tests/clauses.rs`, `gnomon-sql/tests/slt/constraints.slt`, `docs/sql.md`,
+/// - Tests and documents: `gnomon-sql/tests/sql/clauses.rs`, `gnomon-sql/tests/slt/constraints.slt`, `docs/sql.md`,
 ///   `docs/features.md`.
 #[derive(Clone, Copy, Debug)]
 pub enum Constraint<'t> {

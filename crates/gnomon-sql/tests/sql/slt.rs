@@ -4,10 +4,9 @@
 //! empty text as `(empty)`. What follows a line `--data` in a statement is the data of its COPY FROM STDIN; COPY TO
 //! returns its lines as rows of one column.
 
-mod support;
-
 use std::fmt;
 
+use crate::support::Collect;
 use gnomon_engine::Database;
 use gnomon_sql::{
     SqlError,
@@ -15,7 +14,6 @@ use gnomon_sql::{
     types::Type,
 };
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
-use support::Collect;
 
 struct Connection(Session);
 
@@ -81,7 +79,7 @@ fn kind(ty: Type) -> DefaultColumnType {
 
 /// Runs a script, with updates that share locks or without.
 fn run(script: &str, semantic_locks: &str) {
-    let engine = Database::in_memory(support::options()).expect("a database in memory");
+    let engine = Database::in_memory(crate::support::options()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut runner = Runner::new(|| {
         let settings = vec![("gnomon.semantic_locks".into(), semantic_locks.into())];

@@ -1,9 +1,7 @@
 //! Nothing is accepted and ignored: a setting or clause has its effect, is refused, or answers with a NOTICE.
 
-mod support;
-
+use crate::support::{database, ok, run, value};
 use gnomon_sql::session::{Session, SessionOptions, SqlDatabase};
-use support::{database, ok, run, value};
 
 fn session() -> Session {
     database().session(SessionOptions::default()).expect("a session")
@@ -223,7 +221,7 @@ fn clauses_work_or_say_that_they_do_not() {
 #[test]
 fn the_documents_list_all_settings() {
     let mut session = session();
-    let listed: Vec<String> = include_str!("../../../docs/settings.md")
+    let listed: Vec<String> = include_str!("../../../../docs/settings.md")
         .lines()
         .skip_while(|line| !line.starts_with("|---"))
         .skip(1)

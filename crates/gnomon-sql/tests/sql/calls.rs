@@ -1,7 +1,6 @@
 //! Calls of procedures in a log of commits: what a crash leaves, and replay makes of it.
 
-mod support;
-
+use crate::support::{Collect, ok, state, value};
 use gnomon_engine::{
     Database, Options, Records, Recovery,
     disk::SimDisk,
@@ -13,7 +12,6 @@ use gnomon_sql::{
     session::{Format, Session, SessionOptions, SqlDatabase, procedures},
     types::Type,
 };
-use support::{Collect, ok, state, value};
 
 const COMMAND_LOG: Recovery = Recovery::CommitLog(Records::Calls);
 

@@ -5,8 +5,6 @@
 //! `items`. The rows are those that PostgreSQL 15 returns for the same schema (`schema.sql`); where Gnomon's answer is
 //! meant to differ, a comment before the query says why. `GNOMON_BLESS=1` writes what came out.
 
-mod support;
-
 use std::{
     collections::BTreeMap,
     fmt::Write,
@@ -88,7 +86,7 @@ fn fixtures() -> PathBuf {
 
 /// A session of a database with the schema of the fixtures, and the identifiers of its relations by name.
 fn session() -> (Session, BTreeMap<String, String>) {
-    let engine = Database::in_memory(support::options()).expect("a database in memory");
+    let engine = Database::in_memory(crate::support::options()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut session =
         db.session(SessionOptions { process_id: 1, ..SessionOptions::default() }).expect("a session");

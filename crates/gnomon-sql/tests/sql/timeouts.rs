@@ -1,12 +1,10 @@
 //! statement_timeout, whatever a statement does when its time is up.
 
-mod support;
-
+use crate::support::{database, ok, state};
 use gnomon_sql::{
     SqlState,
     session::{Session, SessionOptions},
 };
-use support::{database, ok, state};
 
 fn session() -> Session {
     let mut s = database().session(SessionOptions::default()).unwrap();

@@ -1,19 +1,17 @@
 //! Updates that share locks: that nobody can tell them from others by their counts and errors, and that they do not
 //! wait.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering},
 };
 
+use crate::support::{database, ok, run, state, value};
 use gnomon_engine::{env::Rng, sync::thread};
 use gnomon_sql::{
     SqlState,
     session::{Session, SessionOptions, SqlDatabase},
 };
-use support::{database, ok, run, state, value};
 
 /// A session whose locks are waited for a second at most: a test that needs to share one fails otherwise.
 fn session(db: &SqlDatabase, semantic_locks: &str) -> Session {

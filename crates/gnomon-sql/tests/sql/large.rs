@@ -1,7 +1,6 @@
 //! Statements whose changes are larger than the engine's memory for a transaction.
 
-mod support;
-
+use crate::support::{Collect, ok, run, state};
 use gnomon_engine::{
     Database, Options, Recovery,
     disk::{MemDisk, SimDisk},
@@ -16,10 +15,9 @@ use gnomon_sql::{
     SqlState,
     session::{Session, SessionOptions, SqlDatabase},
 };
-use support::{Collect, ok, run, state};
 
 fn options() -> Options {
-    Options { pool_bytes: 1 << 20, escalate_bytes: 128 << 10, seed: Some(1), ..support::options() }
+    Options { pool_bytes: 1 << 20, escalate_bytes: 128 << 10, seed: Some(1), ..crate::support::options() }
 }
 
 fn session(db: &SqlDatabase) -> Session {
@@ -54,7 +52,7 @@ fn large_statements_do_what_small_ones_do() {
     assert_eq!(state(&mut s, "INSERT INTO t VALUES (77, 0, '')"), SqlState::UNIQUE_VIOLATION);
     ok(&mut s, "ROLLBACK TO a");
     // Pages of its own cannot be prepared; with a log of pages there are none.
-    if matches!(support::recovery(), Some(Recovery::PageLog(_))) {
+    if matches!(crate::support::recovery(), Some(Recovery::PageLog(_))) {
         ok(&mut s, "PREPARE TRANSACTION 'large'; ROLLBACK PREPARED 'large'");
     } else {
         assert_eq!(state(&mut s, "PREPARE TRANSACTION 'large'"), SqlState::FEATURE_NOT_SUPPORTED);

@@ -1,10 +1,8 @@
 //! Lists of rows of a key: `(a, b) IN ((1, 2), (3, 4))` and its like are read by the key, and lock what they find.
 
-mod support;
-
+use crate::support::{database, ok, run, value};
 use gnomon_engine::env::{Clock, SystemClock};
 use gnomon_sql::session::{Session, SessionOptions};
-use support::{database, ok, run, value};
 
 fn plan(session: &mut Session, sql: &str) -> String {
     let rows = ok(session, &format!("EXPLAIN {sql}")).rows;

@@ -1,12 +1,10 @@
 //! Limits on the memory of sessions.
 
-mod support;
-
+use crate::support::{database, ok, run, state, value};
 use gnomon_sql::{
     Result, SqlState,
     session::{MemoryLimits, PortalState, Rows, Session, SessionOptions, SqlDatabase},
 };
-use support::{database, ok, run, state, value};
 
 fn limited(limits: MemoryLimits) -> SqlDatabase {
     let db = database();

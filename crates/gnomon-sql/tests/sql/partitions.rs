@@ -1,9 +1,8 @@
 //! Tables in partitions: the same as without, and one transaction after another where execution is serial.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Collect, ok, run, state, value};
 use gnomon_engine::{
     Database, Execution, Options, Records, Recovery,
     disk::SimDisk,
@@ -15,7 +14,6 @@ use gnomon_sql::{
     session::{Session, SessionOptions, SqlDatabase, procedures},
 };
 use proptest::prelude::*;
-use support::{Collect, ok, run, state, value};
 
 const SERIAL: Execution = Execution::Serial { executors: 2, queue_max: 10 };
 

@@ -1,11 +1,9 @@
 //! Advisory locks that are tried for, as PostgreSQL 15 has them.
 
-mod support;
-
 use std::collections::HashMap;
 
+use crate::support::{database, run};
 use gnomon_sql::session::SessionOptions;
-use support::{database, run};
 
 /// Sessions, what they run or that they end, and the value or the SQLSTATE that PostgreSQL 15 answered with.
 const STEPS: [(&str, &str, &str); 48] = [

@@ -1,7 +1,5 @@
 //! What tests of sessions share.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use gnomon_engine::{Database, Options, Recovery};
 use gnomon_sql::{
     Notice, Result, SqlState,

@@ -1,9 +1,7 @@
 //! COPY FROM: newline styles, and the context of errors. What is expected is what PostgreSQL 15 gives.
 
-mod support;
-
+use crate::support::{Collect, database, ok, value};
 use gnomon_sql::session::{CopySource, SessionOptions, Sink};
-use support::{Collect, database, ok, value};
 
 /// The outcome of a COPY: its rows, or state, message, hint and context of an error.
 type Expected = Result<&'static str, (&'static str, &'static str, Option<&'static str>, &'static str)>;

@@ -1,15 +1,13 @@
 //! Locks of two sessions: which statements wait for which. PostgreSQL 15 was asked for the expected values.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{database, ok, run, state, value};
 use gnomon_engine::{
     env::{Clock, SystemClock},
     sync::thread,
 };
 use gnomon_sql::session::{Session, SessionOptions, SqlDatabase};
-use support::{database, ok, run, state, value};
 
 /// The tables of `fixtures/row_locks.txt`.
 const ROWS: &str = "CREATE TABLE t (k int PRIMARY KEY, u int UNIQUE, n int, w text);
@@ -59,7 +57,7 @@ fn tried(session: &mut Session, sql: &str) -> String {
 /// and without.
 #[test]
 fn statements_lock_the_rows_that_postgresql_locks() {
-    let cases = include_str!("fixtures/row_locks.txt");
+    let cases = include_str!("../fixtures/row_locks.txt");
     let mut wrong = Vec::new();
     for semantic_locks in ["on", "off"] {
         let db = database();

@@ -3,8 +3,6 @@
 //!
 //! The texts are made of pieces of the statements in `tests/slt`; `GNOMON_FUZZ_SECONDS` says for how long.
 
-mod support;
-
 use std::{
     cell::RefCell,
     collections::BTreeSet,
@@ -17,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{database, ok, run, value};
 use gnomon_engine::{InterruptReason, sync::thread};
 use gnomon_sql::{
     SqlState,
@@ -24,7 +23,6 @@ use gnomon_sql::{
 };
 use gnomon_testing::fuzz;
 use proptest::{collection::vec, prelude::*};
-use support::{database, ok, run, value};
 
 /// A piece of a text.
 #[derive(Clone, Debug)]

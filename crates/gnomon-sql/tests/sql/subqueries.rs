@@ -1,10 +1,8 @@
 //! EXISTS, IN and comparisons with subqueries: their values, however they are evaluated, and their cost.
 
-mod support;
-
+use crate::support::{database, ok, value};
 use gnomon_sql::session::{Session, SessionOptions};
 use proptest::prelude::*;
-use support::{database, ok, value};
 
 fn session() -> Session {
     database().session(SessionOptions::default()).expect("a session")

@@ -1,9 +1,7 @@
 //! How long statements may be, and how deep they may nest.
 
-mod support;
-
+use crate::support::{database, ok, state, value};
 use gnomon_sql::{SqlState, session::SessionOptions};
-use support::{database, ok, state, value};
 
 /// As many terms as a chain must be able to have; PostgreSQL has no limit for AND and OR.
 const FLAT_TERMS: usize = 10_000;

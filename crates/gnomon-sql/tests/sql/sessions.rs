@@ -1,19 +1,17 @@
 //! Sessions beside each other, over reopening, and by the calls of the extended protocol.
 
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
+use crate::support::{Collect, database, ok, options, run, state, value};
 use gnomon_engine::{Commits, Database, InterruptReason, Options, Recovery, disk::MemDisk, sync::thread};
 use gnomon_sql::{
     Result, SqlState,
     session::{Format, PortalState, Rows, Session, SessionOptions, SqlDatabase, TransactionStatus},
     types::{Datum, Type},
 };
-use support::{Collect, database, ok, options, run, state, value};
 
 fn session(db: &SqlDatabase) -> Session {
     db.session(SessionOptions::default()).unwrap()

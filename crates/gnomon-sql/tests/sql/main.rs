@@ -1,0 +1,21 @@
+//! Tests of SQL over sessions of databases in memory, in one binary: each binary contains the whole engine.
+
+mod advisory_locks;
+mod again;
+mod calls;
+mod clauses;
+mod copy_lines;
+mod fuzz;
+mod large;
+mod limits;
+mod locks;
+mod memory;
+mod partitions;
+mod row_lists;
+mod semantic_locks;
+mod sessions;
+mod slt;
+mod subqueries;
+mod support;
+mod system_catalog;
+mod timeouts;
