@@ -2,6 +2,7 @@
 //!
 //! Exit codes, and what goes to standard output and to standard error: [`gnomon_program`].
 
+mod allocator;
 mod backup;
 mod disk;
 mod hash_password;
@@ -16,10 +17,11 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::{Allocator, Failure, give_freed_memory_back, signals, tell};
+use gnomon_program::{Failure, signals, tell};
+use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +71,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    give_freed_memory_back();
+    allocator::give_freed_memory_back();
     let command = Arguments::parse().command;
     // A server works for its clients: it goes on when the reader of its messages is gone.
     let pipe = if matches!(command, Command::Serve(_)) { Ok(()) } else { signals::end_on_closed_pipe() };

@@ -19,12 +19,8 @@ mod simulation;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::Allocator;
 
 use command::{report, run};
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
 
 const EXAMPLES: &str = "\
 Examples:

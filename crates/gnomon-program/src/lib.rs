@@ -4,14 +4,12 @@
 //! - [`Progress`]: a bar on a terminal, lines elsewhere;
 //! - [`say!`], [`tell!`]: lines on standard output and standard error, which may be full;
 //! - [`signals`]: Ctrl-C, SIGTERM, and signals that a program survives;
-//! - [`argument`]: parsers of numbers and switches on a command line; [`help`]: rules for the help of all arguments;
-//! - [`Allocator`]: the memory allocator.
+//! - [`argument`]: parsers of numbers and switches on a command line; [`help`]: rules for the help of all arguments.
 //!
 //! Exit codes of all programs: 0 if all went well, 1 if not (with one line on standard error that says what to do), 2
 //! for arguments that make no sense; SIGPIPE when the reader of the results is gone. Results go to standard output,
 //! everything else to standard error.
 
-mod allocator;
 pub mod argument;
 mod failure;
 pub mod help;
@@ -19,7 +17,6 @@ mod output;
 mod progress;
 pub mod signals;
 
-pub use allocator::{Allocator, give_freed_memory_back};
 pub use failure::{Failure, run};
 pub use output::{print_line, tell_line};
 pub use progress::Progress;

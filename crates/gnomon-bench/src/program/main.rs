@@ -14,10 +14,6 @@ mod compare;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use gnomon_program::Allocator;
-
-#[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
 
 const EXAMPLES: &str = "\
 Examples:

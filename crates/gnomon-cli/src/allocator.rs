@@ -1,17 +1,13 @@
-//! The memory allocator of all programs.
+//! Options of the memory allocator, mimalloc 3.
 
 #![allow(unsafe_code, reason = "mimalloc has no safe function that sets an option")]
-
-/// mimalloc, without huge pages. Each transaction allocates and frees some hundred small pieces, many of them on another
-/// thread: what it was answered, what is forgotten when its commit is durable.
-pub use mimalloc::MiMalloc as Allocator;
 
 /// The option `purge_delay` of mimalloc 3, in milliseconds, which the crate does not name.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 /// Makes the allocator give freed memory back to the system at once, not a second later or when more is freed: a server
 /// has no more memory then than its limit counts.
-pub fn give_freed_memory_back() {
+pub(crate) fn give_freed_memory_back() {
     // SAFETY: the option is one of the table's, and every number is a delay. Options may be set at any time.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
 }
