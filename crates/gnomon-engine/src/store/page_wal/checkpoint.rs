@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{
     log::{PageLog, State, UnitStart},
     record::Record,
+    reserve::Reserve,
     root::Root,
     space::MAP_SIZE,
     sphere::{After, Taken},
@@ -42,7 +43,8 @@ impl PageLog {
         self.ensure_log(0, 0)
     }
 
-    /// Sees to it that the log has room for what is in memory, and for so many bytes more of pages and of undo records.
+    /// Sees to it that the log has room for what is in memory, to take running transactions back, and for so many
+    /// bytes more of pages and of undo records.
     ///
     /// # Errors
     /// [`DiskFull`](crate::Error::DiskFull).
@@ -52,8 +54,14 @@ impl PageLog {
 
     /// The same, with so much room beyond it.
     fn ensure_log_beside(&self, spare: u64, more: u64, more_undo: u64) -> Result<()> {
-        let bytes = self.state.lock().spheres.bytes() as u64 + more;
-        self.logs.ensure(bytes, more_undo, spare)
+        let (bytes, undo) = {
+            let state = self.state.lock();
+            let reserves = || state.txns.values().map(|txn| &txn.reserve);
+            let reserved: u64 = reserves().map(Reserve::page_bytes).sum();
+            let records: u64 = reserves().map(Reserve::record_bytes).sum();
+            (state.spheres.bytes() as u64 + reserved + more, more_undo + records)
+        };
+        self.logs.ensure(bytes, undo, spare)
     }
 
     /// Writes some pages to their places that are in units before `before`, the oldest first.

@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::{
-    Limits, LoggedActivity, Loser, Strategy, logs::Logs, places::Places, record, root::Root, space::SpaceMap,
-    sphere::Spheres,
+    Limits, LoggedActivity, Loser, Strategy, logs::Logs, places::Places, record, reserve::Reserve,
+    root::Root, space::SpaceMap, sphere::Spheres,
 };
 use crate::{
     Csn, Error, PageId, Result, TxnId,
@@ -126,6 +126,8 @@ pub struct TxnState {
     pub(super) last_unit: u64,
     /// Set when it has ended: its CSN if it committed, none if it was undone.
     pub(super) ended: Option<Option<Csn>>,
+    /// Room of the log to take it back.
+    pub(super) reserve: Reserve,
 }
 
 impl TxnState {

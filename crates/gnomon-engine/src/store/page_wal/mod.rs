@@ -32,7 +32,7 @@
 //! - A page is written to its place only when the unit that has it is durable, and that unit is needed until the place
 //!   is durable.
 //! - Commits are durable in the order of their CSNs.
-//! - A failure to write the log or a page stops the store.
+//! - A failure to write the log or a page stops the store. On a full disk, transactions fail and can be taken back.
 //!
 //! # Crash recovery
 //!
@@ -50,8 +50,9 @@
 //! # Parts
 //!
 //! [`places`] is the file of pages, [`logs`] the files of the logs. [`log`], the page log, has both, the buffer pool and
-//! the state of pages and transactions; it writes units ([`unit`]) and checkpoints ([`checkpoint`]). [`LoggedStore`]
-//! has subtransactions over it ([`subtxn`], [`trees`]), with the locks on pages.
+//! the state of pages and transactions; it writes units ([`unit`]) and checkpoints ([`checkpoint`]), and
+//! keeps room to take transactions back ([`reserve`]). [`LoggedStore`] has subtransactions over it ([`subtxn`],
+//! [`trees`]), with the locks on pages.
 //!
 //! # Order of mutexes
 //!
@@ -65,6 +66,7 @@ mod logs;
 mod open;
 mod places;
 mod record;
+mod reserve;
 mod root;
 #[cfg(all(test, shuttle))]
 mod schedules;

@@ -30,6 +30,14 @@ pub enum After {
 }
 
 impl After {
+    /// The size of the page.
+    pub fn size(&self) -> PageSize {
+        match self {
+            After::Image(page) => page.size(),
+            After::Freed(size) => *size,
+        }
+    }
+
     /// Bytes that it takes in the log, about.
     pub fn bytes(&self) -> usize {
         match self {

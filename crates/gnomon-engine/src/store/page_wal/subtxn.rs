@@ -14,6 +14,7 @@ use super::{
     checkpoint::LOG_SPARE_BYTES,
     log::State,
     record::Record,
+    reserve::compensation_bytes,
     sphere::{After, Ended, SphereId},
     trees::Light,
 };
@@ -106,9 +107,10 @@ impl LoggedStore {
     /// Begins a subtransaction that takes another one back, whatever room there is.
     pub fn begin_compensation(&self, txn: TxnId) -> Result<Subtxn> {
         drop(self.stay_open()?);
-        match self.log.make_room() {
+        match self.log.ensure_log(0, 0) {
+            // What is reserved is for the end: until then the pages stay in memory.
             Err(Error::DiskFull) => {}
-            made => made?,
+            ensured => ensured.and_then(|()| self.log.make_room())?,
         }
         Ok(self.new_subtxn(txn))
     }
@@ -120,16 +122,20 @@ impl LoggedStore {
     /// Sees to it that the log has room for a subtransaction that is larger than what is kept for small ones; takes it
     /// back if there is none.
     fn ensure_for(&self, subtxn: Subtxn, after: &[(u64, After)], undo: Undo<'_>) -> Result<Subtxn> {
-        let bytes: usize = after.iter().map(|(_, after)| after.bytes()).sum();
+        let mut bytes: u64 = after.iter().map(|(_, after)| after.bytes() as u64).sum();
         let undo_bytes = match undo {
-            Undo::Operation(undo) => undo.len(),
+            Undo::Operation(undo) => undo.len() as u64,
             Undo::Nothing => 0,
+            // Its room is reserved.
             Undo::Compensates(_) => return Ok(subtxn),
         };
-        if (bytes + undo_bytes) as u64 <= LOG_SPARE_BYTES / 4 {
+        if undo_bytes > 0 {
+            bytes += compensation_bytes(after);
+        }
+        if bytes + undo_bytes <= LOG_SPARE_BYTES / 4 {
             return Ok(subtxn);
         }
-        match self.log.ensure_log(bytes as u64, undo_bytes as u64) {
+        match self.log.ensure_log(bytes, undo_bytes) {
             Ok(()) => Ok(subtxn),
             Err(error) => {
                 self.abort(subtxn)?;
@@ -222,6 +228,12 @@ impl LoggedStore {
             return id;
         }
         let undo_end = self.log_undo(state, txn, id, undo);
+        let reserve = &mut state.txns.entry(txn).or_default().reserve;
+        match undo {
+            Undo::Nothing => {}
+            Undo::Operation(_) => reserve.add(self.log.strategy, id, &after),
+            Undo::Compensates(all) => reserve.remove(self.log.strategy, all),
+        }
         state.spheres.end(Ended { id, txn, undo_end }, after, read)
     }
 

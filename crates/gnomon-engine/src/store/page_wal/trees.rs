@@ -116,9 +116,20 @@ impl LoggedStore {
         &self,
         txn: TxnId,
         owner: &mut LockOwner,
-        body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
+        mut body: impl FnMut(&TreeAccess<'_>) -> Result<R>,
     ) -> Result<(TreeSubtxn, R)> {
-        self.attempt(|| self.begin_compensation(txn), owner, body).inspect_err(|_| owner.release_all())
+        let begin = || self.begin_compensation(txn);
+        let changed = match self.attempt(begin, owner, &mut body) {
+            Err(Error::DiskFull) => {
+                // The pages that it gave back can be used again when the log has that.
+                owner.release_all();
+                let spheres = self.log.state.lock().spheres.of_txn(txn);
+                self.log.write_spheres(spheres)?;
+                self.attempt(begin, owner, &mut body)
+            }
+            changed => changed,
+        };
+        changed.inspect_err(|_| owner.release_all())
     }
 
     fn attempt<R>(

@@ -1,0 +1,591 @@
+#!/usr/bin/env python3
+"""Runs PostgreSQL's regression suite on PostgreSQL and on Gnomon, and compares the answers statement by statement.
+
+  tools/regression.py [--table docs/regression.md] [--floor tools/regression.floor] [--details FILE] [NAME...]
+
+NAME is a file of the suite without `.sql`, or `core` (the files that need no feature which is missing as a whole);
+without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
+installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
+`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and settings are
+those of PostgreSQL's own driver.
+
+A statement's answer is what psql prints: rows, tags, notices, and errors with their SQLSTATE, position, detail and
+hint. Rows of a statement without ORDER BY may have any order. Of each statement:
+
+  same       the answers are equal
+  refused    Gnomon answers 0A000, and names the feature
+  plan       an EXPLAIN whose plan is another
+  cascade    another answer, and the statement names something that a statement without the same answer made or
+             changed, or is in a transaction that such a statement ended
+  different  another answer
+  hang       no answer in time, or after one that had none
+
+--table writes the table, --details each statement that is not the same, with both answers. --floor compares with the
+percentages of a file, and fails if one has become lower or a 42601 stands where PostgreSQL has none. `--floor FILE
+--raise` writes those that have become higher.
+"""
+
+import argparse
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / "target" / "regression"
+PG_PORT = 54331
+FILE_SECONDS = 120
+CLASSES = ["same", "refused", "plan", "cascade", "different", "hang"]
+
+# The scalar types, queries, DML and transactions.
+CORE = """
+boolean char name varchar text int2 int4 int8 oid float4 float8 bit numeric txid uuid strings numerology date time
+timetz timestamp timestamptz interval select select_into select_distinct select_distinct_on select_implicit
+select_having subselect union case join aggregates window with portals portals_p2 prepare prepared_xacts transactions
+sequence identity limit insert insert_conflict update delete returning copy2 copyselect namespace truncate
+""".split()
+
+# From the comments of the suite's parallel_schedule.
+DEPENDS = {
+    "multirangetypes": ["rangetypes"],
+    "geometry": ["point", "lseg", "line", "box", "path", "polygon", "circle"],
+    "horology": ["date", "time", "timetz", "timestamp", "timestamptz", "interval"],
+    "aggregates": ["create_aggregate"],
+    "join": ["create_misc"],
+    "psql": ["create_am"],
+    "amutils": ["geometry", "create_index_spgist", "hash_index", "brin"],
+    "select_parallel": ["create_misc"],
+    "select_views": ["create_view"],
+    "with": ["create_misc"],
+}
+
+
+def fail(message):
+    print(f"regression: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
+# The suite
+
+
+def fetch_suite():
+    """Returns the folder of the suite, fetched from Debian's source package if it is not there."""
+    version = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${source:Version}", "postgresql-15"], capture_output=True, text=True
+    )
+    if version.returncode != 0:
+        fail("PostgreSQL 15 is missing: apt-get install --no-install-recommends postgresql-15")
+    version = version.stdout.strip()
+    suite = CACHE / f"suite-{version}"
+    if suite.exists():
+        return suite
+    print(f"fetching the source package postgresql-15 {version}", file=sys.stderr)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as work:
+        work = Path(work)
+        # The system's sources, of source packages, with lists of their own: nothing of the system changes.
+        parts = work / "parts"
+        (work / "lists" / "partial").mkdir(parents=True)
+        parts.mkdir()
+        found = False
+        for path in Path("/etc/apt").glob("sources.list.d/*.sources"):
+            text = path.read_text()
+            if re.search(r"^URIs:.*debian", text, re.M):
+                (parts / path.name).write_text(re.sub(r"^Types:.*$", "Types: deb-src", text, flags=re.M))
+                found = True
+        lines = [
+            re.sub(r"^deb\s", "deb-src ", line)
+            for path in [Path("/etc/apt/sources.list"), *Path("/etc/apt").glob("sources.list.d/*.list")]
+            if path.exists()
+            for line in path.read_text().splitlines()
+            if re.match(r"deb\s.*debian", line)
+        ]
+        if lines:
+            (parts / "lines.list").write_text("\n".join(lines) + "\n")
+        if not (found or lines):
+            fail("apt has no Debian sources in /etc/apt")
+        apt = [
+            "apt-get", "-qq",
+            "-o", "Dir::Etc::sourcelist=/dev/null",
+            "-o", f"Dir::Etc::sourceparts={parts}",
+            "-o", f"Dir::State::lists={work / 'lists'}",
+            "-o", "APT::Sandbox::User=root",
+        ]  # fmt: skip
+        for command in [["update"], ["source", "--download-only", f"postgresql-15={version}"]]:
+            done = subprocess.run(apt + command, cwd=work, capture_output=True, text=True)
+            if done.returncode != 0:
+                fail(f"apt-get {command[0]} failed: {done.stderr.strip()}")
+        archive = next(work.glob("*.orig.tar.*"))
+        subprocess.run(
+            ["tar", "-xf", archive, "--strip-components=4", "--wildcards", "*/src/test/regress/*"], cwd=work, check=True
+        )
+        made = work / "suite"
+        made.mkdir()
+        for part in ["sql", "data", "parallel_schedule"]:
+            (work / part).rename(made / part)
+        made.rename(suite)
+    return suite
+
+
+def schedule(suite):
+    """Returns the names of the suite's files in their order."""
+    names = []
+    for line in (suite / "parallel_schedule").read_text().splitlines():
+        if line.startswith("test: "):
+            names += line.removeprefix("test: ").split()
+    return [name for name in names if (suite / "sql" / f"{name}.sql").exists()]
+
+
+# Statements
+
+
+TOKEN = re.compile(
+    r"""
+    (?P<comment>--[^\n]*|/\*)
+    | (?P<dollar>\$(?:[A-Za-z_\x80-\xff][\w\x80-\xff]*)?\$)
+    | (?P<escape>(?<![\w$])[eE]')
+    | (?P<quote>['"])
+    | (?P<word>[A-Za-z_\x80-\xff][\w$\x80-\xff]*)
+    | (?P<other>.|\n)
+    """,
+    re.X,
+)
+
+
+def skip_comment(text, at):
+    """Returns where the nested comment that begins at `at` ends."""
+    depth = 0
+    for found in re.compile(r"/\*|\*/").finditer(text, at):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def split(text):
+    """Splits a script of psql into pieces of whole lines, at each end of which no statement is open."""
+    pieces, begin, at = [], 0, 0
+    depth = blocks = 0
+    words = []
+    is_open = False
+    copies = 0
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        kind, token = found.lastgroup, found[0]
+        if kind == "other" and token == "\\":
+            # A command of psql reaches to the end of its line; some send what was gathered, or forget it.
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            command = text[at:end]
+            if command.startswith("\\;"):
+                at += 2
+                continue
+            if re.match(r"\\(g|gx|gset|gexec|gdesc|crosstabview|watch|r)\b", command):
+                is_open, depth, blocks, words = False, 0, 0, []
+            at = end
+            continue
+        at = found.end()
+        if kind == "comment":
+            at = skip_comment(text, found.start()) if token == "/*" else at
+        elif kind == "dollar":
+            end = text.find(token, at)
+            at = len(text) if end < 0 else end + len(token)
+            is_open = True
+        elif kind == "escape":
+            end = re.compile(r"(?:[^'\\]|\\.|'')*'", re.S).match(text, at)
+            at = end.end() if end else len(text)
+            is_open = True
+        elif kind == "quote":
+            end = re.compile(f"(?:[^{token}]|{token}{token})*{token}").match(text, at)
+            at = end.end() if end else len(text)
+            is_open = True
+        elif kind == "word":
+            is_open = True
+            word = token.lower()
+            words.append(word)
+            # psql counts the blocks of an SQL-standard body, and so keeps its semicolons.
+            if words[0] == "create" and {"function", "procedure"} & set(words[1:4]):
+                if word == "begin" or (blocks and word == "case"):
+                    blocks += 1
+                elif blocks and word == "end":
+                    blocks -= 1
+        elif token in "([":
+            depth += 1
+        elif token in ")]":
+            depth = max(0, depth - 1)
+        elif token == ";" and depth == 0 and blocks == 0:
+            copies += bool(words[:1] == ["copy"] and re.search(r"\bfrom\s+stdin\b", " ".join(words)))
+            is_open, words = False, []
+        elif token == "\n":
+            if not is_open:
+                while copies:
+                    # A COPY that is to fail has no data: then a statement stands before the next end of data.
+                    end = re.compile(r"^\\\.$", re.M).search(text, at)
+                    if end and not re.search(r";[ \t]*$", text[at : end.start()], re.M):
+                        at = min(len(text), end.end() + 1)
+                    copies -= 1
+                if text[begin:at].strip():
+                    pieces.append(text[begin:at])
+                begin = at
+        elif not token.isspace():
+            is_open = True
+    if text[begin:].strip():
+        pieces.append(text[begin:] + "\n")
+    return pieces
+
+
+def without_comments(piece):
+    """Returns a piece without comments and empty lines, to be shown."""
+    lines = [line for line in piece.splitlines() if line.strip() and not line.lstrip().startswith("--")]
+    return "\n".join(lines)
+
+
+# Servers and psql
+
+
+@dataclasses.dataclass
+class Server:
+    name: str
+    port: int
+    user: str
+
+
+class Gnomon:
+    """A server of a new database, which goes with it."""
+
+    def __init__(self, program, parent):
+        self.directory = tempfile.mkdtemp(prefix="regression-", dir=parent)
+        self.log = open(f"{self.directory}/log", "w+")
+        self.process = subprocess.Popen(
+            [program, "serve", f"{self.directory}/db", "--port", "0"], stdout=self.log, stderr=subprocess.STDOUT
+        )
+        for _ in range(200):
+            text = Path(f"{self.directory}/log").read_text()
+            if found := re.search(r"^serving .* on 127\.0\.0\.1:(\d+)", text, re.M):
+                self.port = int(found[1])
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        self.stop()
+        fail(f"Gnomon does not start: {text}")
+
+    def stop(self):
+        """Ends the server. Returns false if it had ended by itself."""
+        ran = self.process.poll() is None
+        if ran:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.directory)
+        return ran
+
+
+def environment(suite, results):
+    """Returns the environment of psql, as PostgreSQL's driver sets it."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "TMPDIR")}
+    return kept | {
+        "PGOPTIONS": "-c intervalstyle=postgres_verbose",
+        "PGTZ": "PST8PDT",
+        "PGDATESTYLE": "Postgres, MDY",
+        "PG_ABS_SRCDIR": str(suite),
+        "PG_ABS_BUILDDIR": str(results),
+        "PG_LIBDIR": str(suite),
+        "PG_DLSUFFIX": ".so",
+        "LC_MESSAGES": "C",
+        "LANG": "C.UTF-8",
+        "PGAPPNAME": "regression",
+    }
+
+
+def psql(server, database, script, env):
+    """Starts psql with a script as its input; everything that it prints comes in one stream."""
+    command = [
+        "psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(server.port), "-U", server.user, "-d", database,
+        "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on", "-v", "VERBOSITY=verbose",
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command, stdin=open(script), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env,
+        encoding="utf-8", errors="backslashreplace",
+    )  # fmt: skip
+
+
+def answers(process, count):
+    """Returns the answers to the pieces of a script; fewer if psql did not come to its end in time."""
+    try:
+        output, _ = process.communicate(timeout=FILE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+    # A piece that leaves the output redirected has no mark; its answer goes with the next.
+    found, before = {}, 0
+    for mark in re.finditer(r"@@piece (\d+)@@\n", output):
+        found[int(mark[1])] = output[before : mark.start()]
+        before = mark.end()
+    last = max(found, default=-1)
+    return [found.get(number, "" if number < last else None) for number in range(count)]
+
+
+# Comparison
+
+
+# Both servers have databases, files and processes of their own.
+PLACES = [
+    (re.compile(r"^LOCATION:.*\n", re.M), ""),
+    (re.compile(r"\bregression_\w+\b"), "DATABASE"),
+    (re.compile(r"\btemp_\d+\b|pg_temp_\d+\b|pg_toast_\d+\b"), "NUMBERED"),
+    (re.compile(r"\bPID \d+\b"), "PID"),
+]
+
+
+def plain(answer):
+    for pattern, text in PLACES:
+        answer = pattern.sub(text, answer)
+    return answer
+
+
+def states(answer):
+    return re.findall(r"^(?:ERROR|FATAL|PANIC):  (\w{5}):", answer, re.M)
+
+
+def same(piece, expected, found):
+    if expected == found:
+        return True
+    is_ordered = re.search(r"\border\s+by\b|\\d|\bfetch\b", piece, re.I)
+    if is_ordered or states(expected) or states(found):
+        return False
+    return sorted(expected.splitlines()) == sorted(found.splitlines())
+
+
+MADE = re.compile(
+    r"""
+    \b(?:create|alter|drop|comment\s+on)\s+(?:(?:or\s+replace|temp|temporary|unlogged|unique|recursive|materialized|
+        global|local|constraint|event|foreign|default|trusted|procedural)\s+)*
+        (?:table|view|index|sequence|function|procedure|routine|aggregate|type|domain|schema|operator\s+class|
+        operator\s+family|operator|cast|trigger|rule|policy|role|user|group|database|extension|server|statistics|
+        collation|conversion|language|publication|subscription|tablespace|text\s+search\s+\w+|access\s+method|
+        transform|large\s+object|column)\s+
+        (?:concurrently\s+)?(?:if\s+(?:not\s+)?exists\s+)?(?:only\s+)?(?P<made>[\w."$]+(?:\s*,\s*[\w."$]+)*)
+    | \binsert\s+into\s+(?P<into>[\w."$]+)
+    | \bupdate\s+(?:only\s+)?(?P<changed>[\w."$]+)
+    | \bdelete\s+from\s+(?:only\s+)?(?P<emptied>[\w."$]+)
+    | \bmerge\s+into\s+(?:only\s+)?(?P<merged>[\w."$]+)
+    | \btruncate\s+(?:table\s+)?(?:only\s+)?(?P<truncated>[\w."$]+)
+    | \bcopy\s+(?P<copied>[\w."$]+)
+    | \bprepare\s+(?P<prepared>[\w"$]+)
+    | \bdeclare\s+(?P<cursor>[\w"$]+)
+    | \bselect\b[^;]*?\binto\s+(?:temp(?:orary)?\s+|unlogged\s+)?(?:table\s+)?(?P<selected>[\w."$]+)
+    | \\g(?:set|exec)\b(?P<sent>)
+    """,
+    re.X | re.I,
+)
+
+
+def made_names(piece):
+    """Returns names that a piece makes or changes, lower-case and without their schemas."""
+    names = set()
+    for found in MADE.finditer(without_comments(piece)):
+        for group in found.groupdict().values():
+            for name in re.split(r"\s*,\s*", group or ""):
+                name = name.split(".")[-1].strip('"').lower()
+                if name and name not in ("set", "from", "on", "public"):
+                    names.add(name)
+    return names
+
+
+def classify(pieces, expected, found, tainted):
+    """Yields the class of each piece. `tainted` has the names that are not as they are in PostgreSQL."""
+    for piece, right, given in zip(pieces, expected, found):
+        if right is None:
+            # PostgreSQL did not come there either.
+            yield "same" if given is None else "different"
+            continue
+        if given is None:
+            yield "hang"
+            continue
+        right, given = plain(right), plain(given)
+        if same(piece, right, given):
+            yield "same"
+            continue
+        text = without_comments(piece).lower()
+        words = set(re.findall(r"[\w$]+", text))
+        made = made_names(piece)
+        new_states = [state for state in states(given) if state not in states(right)]
+        if "0A000" in new_states:
+            kind = "refused"
+        elif "25P02" in new_states or words & tainted:
+            kind = "cascade"
+        elif re.match(r"\s*explain\b", text) and not new_states:
+            kind = "plan"
+        else:
+            kind = "different"
+        if kind != "plan":
+            tainted |= made
+        yield kind
+
+
+@dataclasses.dataclass
+class Result:
+    name: str
+    classes: Counter
+    syntax: int
+    others: int
+    ended: bool
+
+
+def run(suite, name, program, parent, details):
+    """Runs a file on both servers."""
+    results = Path(tempfile.mkdtemp(prefix="results-", dir=parent))
+    (results / "results").mkdir()
+    os.chmod(results, 0o777)
+    os.chmod(results / "results", 0o777)
+    files = ["test_setup", *DEPENDS.get(name, []), name]
+    if name == "test_setup":
+        files = [name]
+    pieces, of_name = [], 0
+    for file in files:
+        of_name = len(pieces)
+        pieces += split((suite / "sql" / f"{file}.sql").read_text(encoding="utf-8", errors="surrogateescape"))
+        pieces.append("\\c -\n")
+    pieces.pop()
+    script = results / "script.sql"
+    # After each piece: nothing is left of it in psql, and a mark.
+    text = "".join(f"{piece}\\r\n\\echo @@piece {number}@@\n" for number, piece in enumerate(pieces))
+    script.write_text(text, encoding="utf-8", errors="surrogateescape")
+    database = f"regression_{name}"
+    postgres = Server("postgres", PG_PORT, "gnomon")
+    admin = ["psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(PG_PORT), "-U", "gnomon", "-d", "postgres", "-c"]
+    locale = "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    subprocess.run(admin + [f'CREATE DATABASE "{database}" {locale}'], check=True)
+    env = environment(suite, results)
+    gnomon = Gnomon(program, parent)
+    begun = time.monotonic()
+    processes = [
+        psql(postgres, database, script, env),
+        psql(Server("gnomon", gnomon.port, "gnomon"), "gnomon", script, env),
+    ]
+    expected, found = (answers(process, len(pieces)) for process in processes)
+    ran = gnomon.stop()
+    subprocess.run(admin + [f'DROP DATABASE "{database}" WITH (FORCE)'], check=True)
+    shutil.rmtree(results)
+    kinds = list(classify(pieces, expected, found, set()))
+    result = Result(name, Counter(kinds[of_name:]), 0, 0, not ran)
+    for number in range(of_name, len(pieces)):
+        right, given = plain(expected[number] or ""), plain(found[number] or "")
+        new_states = [state for state in states(given) if state not in states(right)]
+        result.syntax += "42601" in new_states and not states(right)
+        result.others += kinds[number] == "different" and bool(new_states)
+        if details and kinds[number] != "same":
+            details.write(f"==== {name} {number - of_name}: {kinds[number]}\n{without_comments(pieces[number])}\n")
+            details.write(f"---- PostgreSQL\n{right}---- Gnomon\n{given}")
+    if details:
+        details.flush()
+    took = time.monotonic() - begun
+    counts = " ".join(f"{kind} {result.classes[kind]}" for kind in CLASSES if result.classes[kind])
+    ended = "; THE SERVER ENDED" if result.ended else ""
+    print(f"{name:24} {percent(result.classes):5.1f} %  {counts}  {took:.1f} s{ended}", flush=True)
+    return result
+
+
+def percent(classes):
+    """Returns what is the same of what is not a cascade or a plan, in per cent."""
+    counted = sum(count for kind, count in classes.items() if kind not in ("cascade", "plan"))
+    return 100 * classes["same"] / counted if counted else 100.0
+
+
+def table(results):
+    """Returns the table as Markdown."""
+    head = ["file", "statements", *CLASSES, "42601", "% same without plans and cascades"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+    def line(name, classes, syntax):
+        cells = [name, sum(classes.values()), *(classes[kind] for kind in CLASSES), syntax, f"{percent(classes):.1f}"]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+
+    for result in results:
+        line(result.name, result.classes, result.syntax)
+    for name, chosen in [("core", [r for r in results if r.name in CORE]), ("all", results)]:
+        line(f"**{name}**", sum((r.classes for r in chosen), Counter()), sum(r.syntax for r in chosen))
+    return "\n".join(lines) + "\n"
+
+
+def check_floor(path, results, raise_it):
+    """Compares with the floor; returns messages about what is below it."""
+    floor = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            name, least = line.split()
+            floor[name] = float(least)
+    below = []
+    for result in results:
+        now = round(percent(result.classes), 1)
+        if result.ended:
+            below.append(f"{result.name}: the server ended")
+        if result.syntax:
+            below.append(f"{result.name}: {result.syntax} statements get 42601 that PostgreSQL reads")
+        if result.classes["hang"]:
+            below.append(f"{result.name}: a statement hangs")
+        if now < floor.get(result.name, 0.0):
+            below.append(f"{result.name}: {now} % are the same, {floor[result.name]} % were")
+        floor[result.name] = max(now, floor.get(result.name, 0.0))
+    if raise_it:
+        path.write_text("".join(f"{name} {floor[name]:.1f}\n" for name in sorted(floor)))
+    return below
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--program", default=ROOT / "target" / "release" / "gnomon", type=Path)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--details", type=Path)
+    parser.add_argument("--floor", type=Path)
+    parser.add_argument("--raise", dest="raise_it", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.program.exists():
+        fail(f"{arguments.program} is missing: cargo build --release -p gnomon-cli, or --program")
+    if "GNOMON_PG_URL" not in os.environ:
+        server = [ROOT / "tools" / "postgres.sh", "--port", str(PG_PORT), "--"]
+        sys.exit(subprocess.run([*server, sys.executable, *sys.argv]).returncode)
+    suite = fetch_suite()
+    all_names = schedule(suite)
+    names = []
+    for name in arguments.names or all_names:
+        if name != "core" and name not in all_names:
+            fail(f"the suite has no file {name}")
+        names += CORE if name == "core" else [name]
+    parent = tempfile.mkdtemp(prefix="regression-")
+    os.chmod(parent, 0o755)
+    # PostgreSQL's server reads the suite's data as another user.
+    readable = Path(parent) / "suite"
+    shutil.copytree(suite, readable)
+    details = open(arguments.details, "w") if arguments.details else None
+    try:
+        results = [run(readable, name, arguments.program, parent, details) for name in names]
+    finally:
+        shutil.rmtree(parent)
+    text = table(results)
+    print(text, end="")
+    if arguments.table:
+        page = arguments.table.read_text()
+        head = page.split("\n| file |")[0].rstrip()
+        arguments.table.write_text(f"{head}\n\n{text}")
+    below = check_floor(arguments.floor, results, arguments.raise_it) if arguments.floor else []
+    for message in below:
+        print(f"regression: {message}", file=sys.stderr)
+    sys.exit(1 if below else 0)
+
+
+if __name__ == "__main__":
+    main()
