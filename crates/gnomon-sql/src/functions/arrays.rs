@@ -113,6 +113,19 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("array_ndims", &[ARRAY], Type::Int4, |_, a| {
         Ok(if array(a, 0)?.1.is_empty() { Datum::Null } else { Datum::Int4(1) })
     });
+    all.add("array_dims", &[ARRAY], Type::Text, |_, a| {
+        let (_, elements) = array(a, 0)?;
+        Ok(if elements.is_empty() { Datum::Null } else { Datum::text(format!("[1:{}]", elements.len())) })
+    });
+    all.add("trim_array", &[ARRAY, INT4], ARRAY, |_, a| {
+        let ((scalar, elements), trimmed) = (array(a, 0)?, integer(a, 1)?);
+        let left = usize::try_from(trimmed).ok().and_then(|trimmed| elements.len().checked_sub(trimmed));
+        let left = left.ok_or_else(|| {
+            let message = format!("number of elements to trim must be between 0 and {}", elements.len());
+            SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)
+        })?;
+        Ok(Elements::collect(elements[..left].iter().cloned())?.into_array(scalar))
+    });
     all.add("cardinality", &[ARRAY], Type::Int4, |_, a| count(array(a, 0)?.1.len()));
     all.add("array_append", &[ARRAY, ELEMENT], ARRAY, |_, a| append(a, 0, 1)).not_strict();
     all.add("array_prepend", &[ELEMENT, ARRAY], ARRAY, |_, a| append(a, 1, 0)).not_strict();

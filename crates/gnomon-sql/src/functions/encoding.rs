@@ -1,14 +1,20 @@
 //! Binary data as text and back, digests, and unique identifiers.
 
 use md5::{Digest, Md5};
+use sha2::{Sha224, Sha256, Sha384, Sha512};
 
 use super::{
-    arguments::{bytes, integer, invalid, text},
+    arguments::{any, bytes, integer, invalid, text},
     declaration::Declarations,
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Context, Datum, Type, binary::validate_text, limit::Pace, text as text_form},
+    types::{
+        Context, Datum, Type,
+        binary::{send, validate_text},
+        limit::Pace,
+        text as text_form,
+    },
 };
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -100,6 +106,79 @@ fn md5(bytes: &[u8]) -> Datum {
     Datum::text(out)
 }
 
+fn digest<D: Digest>(bytes: &[u8]) -> Datum {
+    Datum::Bytea(D::digest(bytes).to_vec().into())
+}
+
+/// Returns a position within so many bytes or bits.
+fn index_within(index: i64, length: usize) -> Result<usize> {
+    usize::try_from(index).ok().filter(|index| *index < length).ok_or_else(|| {
+        let message = format!("index {index} out of valid range, 0..{}", length as i64 - 1);
+        SqlError::new(SqlState::ARRAY_SUBSCRIPT_ERROR, message)
+    })
+}
+
+/// Functions of single bytes and bits; the first bit of a byte is the lowest.
+fn declare_bits(all: &mut Declarations) {
+    all.add("get_byte", &[Type::Bytea, Type::Int4], Type::Int4, |_, a| {
+        let data = bytes(a, 0)?;
+        let at = index_within(integer(a, 1)?, data.len())?;
+        Ok(Datum::Int4(data[at].into()))
+    });
+    all.add("set_byte", &[Type::Bytea, Type::Int4, Type::Int4], Type::Bytea, |_, a| {
+        let mut data = bytes(a, 0)?.to_vec();
+        let at = index_within(integer(a, 1)?, data.len())?;
+        data[at] = integer(a, 2)? as u8;
+        Ok(Datum::Bytea(data.into()))
+    });
+    all.add("get_bit", &[Type::Bytea, Type::Int8], Type::Int4, |_, a| {
+        let data = bytes(a, 0)?;
+        let at = index_within(integer(a, 1)?, data.len() * 8)?;
+        Ok(Datum::Int4((data[at / 8] >> (at % 8) & 1).into()))
+    });
+    all.add("set_bit", &[Type::Bytea, Type::Int8, Type::Int4], Type::Bytea, |_, a| {
+        let mut data = bytes(a, 0)?.to_vec();
+        let at = index_within(integer(a, 1)?, data.len() * 8)?;
+        match integer(a, 2)? {
+            0 => data[at / 8] &= !(1 << (at % 8)),
+            1 => data[at / 8] |= 1 << (at % 8),
+            _ => return Err(invalid("new bit must be 0 or 1")),
+        }
+        Ok(Datum::Bytea(data.into()))
+    });
+    all.add("bit_count", &[Type::Bytea], Type::Int8, |_, a| {
+        Ok(Datum::Int8(bytes(a, 0)?.iter().map(|byte| i64::from(byte.count_ones())).sum()))
+    });
+}
+
+/// Functions that give a value's binary form, as the protocol sends it.
+fn declare_binary_forms(all: &mut Declarations) {
+    let functions = [
+        ("boolsend", Type::Bool),
+        ("int2send", Type::Int2),
+        ("int4send", Type::Int4),
+        ("int8send", Type::Int8),
+        ("float4send", Type::Float4),
+        ("float8send", Type::Float8),
+        ("numeric_send", Type::Numeric),
+        ("textsend", Type::Text),
+        ("byteasend", Type::Bytea),
+        ("date_send", Type::Date),
+        ("time_send", Type::Time),
+        ("timestamp_send", Type::Timestamp),
+        ("timestamptz_send", Type::Timestamptz),
+        ("interval_send", Type::Interval),
+        ("uuid_send", Type::Uuid),
+    ];
+    for (name, ty) in functions {
+        all.add(name, &[ty], Type::Bytea, |_, a| {
+            let (value, mut out) = (any(a, 0)?, Vec::new());
+            send(value, value.natural_type(), &mut out);
+            Ok(Datum::Bytea(out.into()))
+        });
+    }
+}
+
 /// Only UTF-8 is known as an encoding of text.
 fn check_encoding(name: &str) -> Result<()> {
     if matches!(name.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII") {
@@ -146,16 +225,12 @@ pub(super) fn declare(all: &mut Declarations) {
         check_encoding(text(a, 1)?)?;
         Ok(Datum::Bytea(text(a, 0)?.as_bytes().into()))
     });
-    all.add("get_byte", &[Type::Bytea, Type::Int4], Type::Int4, |_, a| {
-        let (data, index) = (bytes(a, 0)?, integer(a, 1)?);
-        let byte = usize::try_from(index).ok().and_then(|index| data.get(index));
-        byte.map(|byte| Datum::Int4(i32::from(*byte))).ok_or_else(|| {
-            SqlError::new(
-                SqlState("2202E"),
-                format!("index {index} out of valid range, 0..{}", data.len() as i64 - 1),
-            )
-        })
-    });
+    all.add("sha224", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha224>(bytes(a, 0)?)));
+    all.add("sha256", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha256>(bytes(a, 0)?)));
+    all.add("sha384", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha384>(bytes(a, 0)?)));
+    all.add("sha512", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha512>(bytes(a, 0)?)));
+    declare_bits(all);
+    declare_binary_forms(all);
     all.add::<Type>("gen_random_uuid", &[], Type::Uuid, |cx, _| {
         let random =
             (u128::from(cx.environment.random()) << 64 | u128::from(cx.environment.random())).to_be_bytes();

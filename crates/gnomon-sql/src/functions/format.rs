@@ -1,14 +1,14 @@
 //! `format()` and sizes for people.
 
 use super::{
-    arguments::{integer, invalid, numeric, text},
+    arguments::{integer, invalid, numeric, out_of_range, text},
     declaration::{Declarations, Param},
     strings::{quote_ident, quote_literal, shown},
 };
 use crate::{
     Result, SqlError, SqlState,
     types::{
-        Context, Datum, Type,
+        Context, Datum, Numeric, Type,
         limit::{check_bytes, push_str},
     },
 };
@@ -126,7 +126,45 @@ fn size_pretty(bytes: i128) -> String {
     format!("{bytes} bytes")
 }
 
+/// Returns the bytes of a size as `pg_size_bytes` reads it: a number, and perhaps a unit.
+fn size_bytes(size: &str) -> Result<Datum> {
+    const UNITS: [(&str, u32); 6] = [("bytes", 0), ("kb", 1), ("mb", 2), ("gb", 3), ("tb", 4), ("pb", 5)];
+    let invalid_size = || invalid(format!("invalid size: \"{size}\""));
+    let text = size.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');
+    let digits = |from: &str| from.bytes().take_while(u8::is_ascii_digit).count();
+    let mut end = usize::from(text.starts_with(['-', '+']));
+    let whole = digits(&text[end..]);
+    end += whole;
+    let mut fraction = 0;
+    if text[end..].starts_with('.') {
+        fraction = digits(&text[end + 1..]);
+        end += 1 + fraction;
+    }
+    if whole + fraction == 0 {
+        return Err(invalid_size());
+    }
+    // An exponent has digits; otherwise its letter belongs to a unit.
+    if let Some(exponent) = text[end..].strip_prefix(['e', 'E']) {
+        let sign = usize::from(exponent.starts_with(['-', '+']));
+        let count = digits(&exponent[sign..]);
+        end += if count > 0 { 1 + sign + count } else { 0 };
+    }
+    let (number, unit) = text.split_at(end);
+    let mut bytes = Numeric::parse(number)?;
+    let unit = unit.trim_start();
+    if !unit.is_empty() {
+        let Some((_, power)) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) else {
+            return Err(invalid_size()
+                .detail(format!("Invalid size unit: \"{unit}\"."))
+                .hint("Valid units are \"bytes\", \"kB\", \"MB\", \"GB\", \"TB\", and \"PB\"."));
+        };
+        bytes = bytes.mul(&Numeric::from(1024_i64.pow(*power)))?;
+    }
+    bytes.round(0).to_string().parse().map(Datum::Int8).map_err(|_| out_of_range("bigint"))
+}
+
 pub(super) fn declare(all: &mut Declarations) {
+    all.add("pg_size_bytes", &[Type::Text], Type::Int8, |_, a| size_bytes(text(a, 0)?));
     all.add("pg_size_pretty", &[Type::Int8], Type::Text, |_, a| {
         Ok(Datum::text(size_pretty(integer(a, 0)?.into())))
     });

@@ -74,21 +74,6 @@ fn logarithm(value: f64, log: fn(f64) -> f64) -> Result<Datum> {
     }
 }
 
-/// Of a finite argument the result must be finite.
-fn finite(argument: f64, result: f64) -> Result<Datum> {
-    if argument.is_infinite() {
-        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"));
-    }
-    Ok(Datum::Float8(result))
-}
-
-fn within_one(argument: f64, result: f64) -> Result<Datum> {
-    if argument.abs() > 1.0 {
-        return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "input is out of range"));
-    }
-    Ok(Datum::Float8(result))
-}
-
 fn gcd(a: i64, b: i64) -> u64 {
     let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
     while b != 0 {
@@ -115,7 +100,6 @@ pub(super) fn declare(all: &mut Declarations) {
     }
     rounding(all);
     powers(all);
-    trigonometry(all);
 
     all.add("mod", &[INT2, INT2], INT2, |_, a| match (integer(a, 0)?, integer(a, 1)?) {
         (_, 0) => Err(division_by_zero()),
@@ -270,25 +254,4 @@ fn powers(all: &mut Declarations) {
     all.add("log", &[NUMERIC, NUMERIC], NUMERIC, |_, a| {
         numeric(a, 1)?.log(numeric(a, 0)?).map(Datum::Numeric)
     });
-}
-
-fn trigonometry(all: &mut Declarations) {
-    all.add::<Type>("pi", &[], FLOAT8, |_, _| Ok(Datum::Float8(std::f64::consts::PI)));
-    all.add("degrees", &[FLOAT8], FLOAT8, |_, a| {
-        Ok(Datum::Float8(float(a, 0)? / (std::f64::consts::PI / 180.0)))
-    });
-    all.add("radians", &[FLOAT8], FLOAT8, |_, a| {
-        Ok(Datum::Float8(float(a, 0)? * (std::f64::consts::PI / 180.0)))
-    });
-    all.add("sin", &[FLOAT8], FLOAT8, |_, a| finite(float(a, 0)?, float(a, 0)?.sin()));
-    all.add("cos", &[FLOAT8], FLOAT8, |_, a| finite(float(a, 0)?, float(a, 0)?.cos()));
-    all.add("tan", &[FLOAT8], FLOAT8, |_, a| finite(float(a, 0)?, float(a, 0)?.tan()));
-    all.add("cot", &[FLOAT8], FLOAT8, |_, a| finite(float(a, 0)?, 1.0 / float(a, 0)?.tan()));
-    all.add("asin", &[FLOAT8], FLOAT8, |_, a| within_one(float(a, 0)?, float(a, 0)?.asin()));
-    all.add("acos", &[FLOAT8], FLOAT8, |_, a| within_one(float(a, 0)?, float(a, 0)?.acos()));
-    all.add("atan", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.atan())));
-    all.add("atan2", &[FLOAT8, FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.atan2(float(a, 1)?))));
-    all.add("sinh", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.sinh())));
-    all.add("cosh", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.cosh())));
-    all.add("tanh", &[FLOAT8], FLOAT8, |_, a| Ok(Datum::Float8(float(a, 0)?.tanh())));
 }

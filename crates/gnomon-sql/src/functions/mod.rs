@@ -16,6 +16,7 @@
 mod aggregates;
 mod arguments;
 mod arrays;
+mod buckets;
 mod comparison;
 mod datetime;
 mod declaration;
@@ -24,6 +25,7 @@ mod environment;
 mod expression;
 mod format;
 mod keywords;
+mod lexical;
 mod math;
 mod operators;
 mod pattern;
@@ -34,6 +36,7 @@ mod strings;
 mod template;
 #[cfg(test)]
 mod tests;
+mod trigonometry;
 
 use std::{fmt, sync::Arc};
 

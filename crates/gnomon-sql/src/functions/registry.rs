@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 #[cfg(test)]
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
-    aggregates, arrays, comparison, datetime, declaration::Declarations, encoding, environment, format, math,
-    operators, pattern, sets, strings, template,
+    aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
+    format, lexical, math, operators, pattern, sets, strings, template, trigonometry,
 };
 #[cfg(test)]
 use crate::types::Type;
@@ -14,7 +14,10 @@ use crate::types::Type;
 pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     let mut all = Declarations::default();
     math::declare(&mut all);
+    trigonometry::declare(&mut all);
+    buckets::declare(&mut all);
     strings::declare(&mut all);
+    lexical::declare(&mut all);
     encoding::declare(&mut all);
     pattern::declare(&mut all);
     format::declare(&mut all);

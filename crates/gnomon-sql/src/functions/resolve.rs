@@ -196,7 +196,7 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
 /// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, waiting
 /// for advisory locks, large objects, notifications, ordered sets.
 fn is_unsupported(name: &str) -> bool {
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 17] = [
         "to_json",
         "to_jsonb",
         "row_to_json",
@@ -214,7 +214,6 @@ fn is_unsupported(name: &str) -> bool {
         "pg_export_snapshot",
         "pg_logical_emit_message",
         "query_to_xml",
-        "width_bucket",
     ];
     const PREFIXES: [&str; 8] = [
         "json_",

@@ -441,7 +441,14 @@ fn changes(all: &mut Declarations) {
     all.add("overlay", &[BYTEA, BYTEA, INT4, INT4], BYTEA, |_, a| overlay_bytes(a));
 }
 
+/// Counts the arguments that are NULL, or are not.
+fn count_nulls(a: &[Datum], are_null: bool) -> Result<Datum> {
+    count(a.iter().filter(|argument| argument.is_null() == are_null).count())
+}
+
 fn joins(all: &mut Declarations) {
+    all.add("num_nulls", &[Param::Any], INT4, |_, a| count_nulls(a, true)).variadic().not_strict();
+    all.add("num_nonnulls", &[Param::Any], INT4, |_, a| count_nulls(a, false)).variadic().not_strict();
     all.add("concat", &[Param::Any], TEXT, |cx, a| joined(cx, a, "", None)).variadic().not_strict().stable();
     all.add("concat_ws", &[Param::Is(TEXT), Param::Any], TEXT, |cx, a| match a {
         [Datum::Null, ..] | [] => Ok(Datum::Null),

@@ -17,8 +17,8 @@ mod written;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
-    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, Unit, find},
-    value::{fixed, normalise, search_path, split_names},
+    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, find},
+    value::{fixed, normalise, real_text, search_path, split_names, with_unit},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -213,15 +213,10 @@ impl Settings {
                 let (kind, unit, min, max, words) = match definition.kind {
                     Kind::Bool => ("bool", None, None, None, None),
                     Kind::Int { min, max, unit } => {
-                        let unit = match unit {
-                            Unit::None => None,
-                            Unit::Milliseconds => Some("ms"),
-                            Unit::Kilobytes => Some("kB"),
-                        };
-                        ("integer", unit, Some(min.to_string()), Some(max.to_string()), None)
+                        ("integer", unit.name(), Some(min.to_string()), Some(max.to_string()), None)
                     }
-                    Kind::Real { min, max } => {
-                        ("real", None, Some(min.to_string()), Some(max.to_string()), None)
+                    Kind::Real { min, max, unit } => {
+                        ("real", unit.name(), Some(real_text(min)), Some(real_text(max)), None)
                     }
                     Kind::Word(words) => (
                         "enum",
@@ -294,21 +289,8 @@ impl Settings {
 
     fn display(&self, id: usize) -> String {
         let text = &*self.current.texts[id];
-        let number = || text.parse::<i64>().unwrap_or(0);
         match DEFINITIONS[id].kind {
-            Kind::Int { unit: Unit::Milliseconds, .. } => match number() {
-                ms @ ..=0 => ms.to_string(),
-                ms if ms % 86_400_000 == 0 => format!("{}d", ms / 86_400_000),
-                ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
-                ms if ms % 60_000 == 0 => format!("{}min", ms / 60_000),
-                ms if ms % 1000 == 0 => format!("{}s", ms / 1000),
-                ms => format!("{ms}ms"),
-            },
-            Kind::Int { unit: Unit::Kilobytes, .. } => match number() {
-                kb if kb % (1 << 20) == 0 => format!("{}GB", kb >> 20),
-                kb if kb % 1024 == 0 => format!("{}MB", kb >> 10),
-                kb => format!("{kb}kB"),
-            },
+            Kind::Int { unit, .. } | Kind::Real { unit, .. } => with_unit(text, unit),
             _ => text.to_owned(),
         }
     }

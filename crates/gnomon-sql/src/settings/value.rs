@@ -1,11 +1,14 @@
 //! Values of settings: from what SET was given to what SHOW prints.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use super::definition::{Definition, Kind, Unit};
 use crate::{
     Result, SqlError, SqlState,
-    types::datetime::{IntervalStyle, Zone, parse_interval},
+    types::{
+        datetime::{IntervalStyle, Zone, parse_interval},
+        float::general,
+    },
 };
 
 pub(super) fn invalid(name: &str, value: &str) -> SqlError {
@@ -38,27 +41,26 @@ pub(super) fn normalise(definition: &Definition, values: &[String]) -> Result<St
         Kind::Int { min, max, unit } => {
             let number = integer_with_unit(value, unit).ok_or_else(|| invalid(name, value))?;
             if number < min || number > max {
-                let unit = match unit {
-                    Unit::None => "",
-                    Unit::Milliseconds => " ms",
-                    Unit::Kilobytes => " kB",
-                };
-                return Err(SqlError::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!(
-                        "{number}{unit} is outside the valid range for parameter \"{name}\" ({min} .. {max})"
-                    ),
-                ));
+                return Err(outside(name, unit, [&number, &min, &max]));
             }
             number.to_string()
         }
-        Kind::Real { min, max } => match value.parse::<f64>() {
-            Ok(number) if number >= min && number <= max => number.to_string(),
-            _ => return Err(invalid(name, value)),
-        },
+        Kind::Real { min, max, unit } => {
+            let number = number_with_unit(value, unit).ok_or_else(|| invalid(name, value))?;
+            if number < min || number > max {
+                return Err(outside(
+                    name,
+                    unit,
+                    [number, min, max].map(real_text).each_ref().map(|text| text as _),
+                ));
+            }
+            real_text(number)
+        }
         Kind::Word(words) => {
             let word = match bool_word(value) {
-                Some(on) if words.contains(&"on") && !words.contains(&value) => {
+                Some(on)
+                    if words.iter().any(|word| ["on", "off"].contains(word)) && !words.contains(&value) =>
+                {
                     if on {
                         "on"
                     } else {
@@ -105,7 +107,41 @@ pub(crate) fn bool_word(word: &str) -> Option<bool> {
     }
 }
 
+/// The error for a number that is outside of its bounds: the number, the least and the greatest.
+fn outside(name: &str, unit: Unit, [number, min, max]: [&dyn fmt::Display; 3]) -> SqlError {
+    let unit = unit.name().map(|unit| format!(" {unit}")).unwrap_or_default();
+    SqlError::new(
+        SqlState::INVALID_PARAMETER_VALUE,
+        format!("{number}{unit} is outside the valid range for parameter \"{name}\" ({min} .. {max})"),
+    )
+}
+
+/// Units of time and of memory in which values are given and shown, the largest first, with their milliseconds or bytes.
+const TIMES: [(&str, f64); 6] =
+    [("d", 8.64e7), ("h", 3.6e6), ("min", 6e4), ("s", 1e3), ("ms", 1.0), ("us", 0.001)];
+const SIZES: [(&str, f64); 5] =
+    [("TB", 1099511627776.0), ("GB", 1073741824.0), ("MB", 1048576.0), ("kB", 1024.0), ("B", 1.0)];
+
+/// Returns the units in which values of a setting in this unit are given, and how much the setting's own is of their
+/// measure.
+fn units_of(unit: Unit) -> (&'static [(&'static str, f64)], f64) {
+    match unit {
+        Unit::None => (&[], 1.0),
+        Unit::Milliseconds => (&TIMES, 1.0),
+        Unit::Bytes => (&SIZES, 1.0),
+        Unit::Kilobytes => (&SIZES, 1024.0),
+        Unit::Blocks => (&SIZES, 8192.0),
+    }
+}
+
 pub(super) fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
+    let value = number_with_unit(text, unit)?.round();
+    // Beyond this, the conversion would not be exact; every range is far narrower.
+    (value.abs() < 9e15).then_some(value as i64)
+}
+
+/// Parses a number with the name of a unit, or without; returns it in a setting's own unit.
+fn number_with_unit(text: &str, unit: Unit) -> Option<f64> {
     let text = text.trim();
     let end = |from: usize| {
         let is_behind = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'));
@@ -118,24 +154,30 @@ pub(super) fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
     }
     let (number, suffix) = text.split_at(digits);
     let number: f64 = number.parse().ok()?;
-    let factor = match (unit, suffix.trim()) {
-        (_, "") => 1.0,
-        (Unit::Milliseconds, "us") => 0.001,
-        (Unit::Milliseconds, "ms") => 1.0,
-        (Unit::Milliseconds, "s") => 1e3,
-        (Unit::Milliseconds, "min") => 6e4,
-        (Unit::Milliseconds, "h") => 3.6e6,
-        (Unit::Milliseconds, "d") => 8.64e7,
-        (Unit::Kilobytes, "B") => 1.0 / 1024.0,
-        (Unit::Kilobytes, "kB") => 1.0,
-        (Unit::Kilobytes, "MB") => 1024.0,
-        (Unit::Kilobytes, "GB") => 1024.0 * 1024.0,
-        (Unit::Kilobytes, "TB") => 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let value = (number * factor).round();
-    // Beyond this, the conversion would not be exact; every range is far narrower.
-    (value.abs() < 9e15).then_some(value as i64)
+    let suffix = suffix.trim();
+    if suffix.is_empty() {
+        return Some(number);
+    }
+    let (units, own) = units_of(unit);
+    units.iter().find(|(name, _)| *name == suffix).map(|(_, of)| number * of / own)
+}
+
+/// Returns a number as SHOW prints it: in the largest unit of which it is a whole number.
+pub(super) fn with_unit(text: &str, unit: Unit) -> String {
+    let number: f64 = text.parse().unwrap_or(0.0);
+    let (units, own) = units_of(unit);
+    if number <= 0.0 {
+        return text.to_owned();
+    }
+    match units.iter().map(|(name, of)| (name, number * own / of)).find(|(_, count)| count.fract() == 0.0) {
+        Some((name, count)) => format!("{count}{name}"),
+        None => format!("{text}{}", unit.name().unwrap_or_default()),
+    }
+}
+
+/// Returns a number with at most 6 digits, as PostgreSQL shows one.
+pub(super) fn real_text(number: f64) -> String {
+    general(number, 6)
 }
 
 /// DateStyle has an output style and a field order. There is one of each here.

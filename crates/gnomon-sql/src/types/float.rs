@@ -124,7 +124,7 @@ fn layout(out: &mut String, scientific: &str, exponent_end: i32) {
 }
 
 /// C's `%.{precision}g` of a finite number.
-pub(super) fn general(value: f64, precision: usize) -> String {
+pub(crate) fn general(value: f64, precision: usize) -> String {
     let scientific = format!("{value:.*e}", precision - 1);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let mantissa =
