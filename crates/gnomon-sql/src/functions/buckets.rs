@@ -24,7 +24,7 @@ fn bucket_count(a: &[Datum]) -> Result<i64> {
 }
 
 /// Returns the bucket, which `within` computes for an operand between the bounds: 0 is before the first one, one more
-/// than there are is behind the last.
+/// than there are is after the last.
 fn bucket(
     count: i64,
     bounds: Ordering,

@@ -64,7 +64,7 @@ fn parse_ident(name: &str, strict: bool) -> Result<Datum> {
     Ok(Elements::collect(parts)?.into_array(Scalar::Text))
 }
 
-/// Replaces `\\XXXX`, `\\+XXXXXX`, `\\uXXXX` and `\\UXXXXXXXX` by the characters of these code points.
+/// Replaces `\XXXX`, `\+XXXXXX`, `\uXXXX` and `\UXXXXXXXX` by the characters of these code points.
 fn unescape_unicode(text: &str) -> Result<Datum> {
     let malformed = |message: &str| SqlError::new(SqlState::SYNTAX_ERROR, message);
     let pair = || malformed("invalid Unicode surrogate pair");

@@ -39,7 +39,7 @@ pub(super) fn square_root(value: f64) -> Result<f64> {
     Ok(value.sqrt())
 }
 
-fn overflow(how: &str) -> SqlError {
+pub(super) fn overflow(how: &str) -> SqlError {
     SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, format!("value out of range: {how}"))
 }
 

@@ -1,11 +1,12 @@
 //! Trigonometric and hyperbolic functions. Those of degrees are exact where the result is: they are scaled so that
 //! they have the values of the multiples of 30 and 45 degrees.
 
-use std::f64::consts::PI;
+use std::f64::consts::{LN_2, PI};
 
 use super::{
     arguments::{float, out_of_range},
     declaration::Declarations,
+    math::overflow,
 };
 use crate::{
     Result,
@@ -13,6 +14,8 @@ use crate::{
 };
 
 const FLOAT8: Type = Type::Float8;
+/// From here on the square of a number may overflow, and one more or less makes no difference to it.
+const LARGE: f64 = 1e150;
 const RADIANS_PER_DEGREE: f64 = PI / 180.0;
 
 /// Fails for an argument outside of a function's domain.
@@ -121,7 +124,10 @@ macro_rules! function {
 
 pub(super) fn declare(all: &mut Declarations) {
     all.add::<Type>("pi", &[], FLOAT8, |_, _| Ok(Datum::Float8(PI)));
-    function!(all, "degrees", |x| Ok(x / RADIANS_PER_DEGREE));
+    function!(all, "degrees", |x| match x / RADIANS_PER_DEGREE {
+        degrees if degrees.is_infinite() && x.is_finite() => Err(overflow("overflow")),
+        degrees => Ok(degrees),
+    });
     function!(all, "radians", |x| Ok(x * RADIANS_PER_DEGREE));
 
     function!(all, "sin", |x| within(!x.is_infinite(), || x.sin()));
@@ -150,8 +156,15 @@ pub(super) fn declare(all: &mut Declarations) {
     function!(all, "sinh", |x| Ok(x.sinh()));
     function!(all, "cosh", |x| Ok(x.cosh()));
     function!(all, "tanh", |x| Ok(x.tanh()));
-    function!(all, "asinh", |x| Ok(if x.is_finite() && x != 0.0 { x.asinh() } else { x }));
-    function!(all, "acosh", |x| within(x.is_nan() || x >= 1.0, || x.acosh()));
+    function!(all, "asinh", |x| Ok(match x.abs() {
+        LARGE.. => (x.abs().ln() + LN_2).copysign(x),
+        _ if x.is_nan() || x == 0.0 => x,
+        _ => x.asinh(),
+    }));
+    function!(all, "acosh", |x| within(x.is_nan() || x >= 1.0, || match x {
+        LARGE.. => x.ln() + LN_2,
+        _ => x.acosh(),
+    }));
     function!(all, "atanh", |x| within(is_ratio(x), || match x.abs() == 1.0 {
         true => x * f64::INFINITY,
         false => x.atanh(),

@@ -135,7 +135,7 @@ fn units_of(unit: Unit) -> (&'static [(&'static str, f64)], f64) {
 }
 
 pub(super) fn integer_with_unit(text: &str, unit: Unit) -> Option<i64> {
-    let value = number_with_unit(text, unit)?.round();
+    let value = number_with_unit(text, unit)?.round_ties_even();
     // Beyond this, the conversion would not be exact; every range is far narrower.
     (value.abs() < 9e15).then_some(value as i64)
 }
@@ -162,6 +162,12 @@ fn number_with_unit(text: &str, unit: Unit) -> Option<f64> {
     units.iter().find(|(name, _)| *name == suffix).map(|(_, of)| number * of / own)
 }
 
+/// True if a number is whole but for what a conversion of units may have rounded.
+fn is_whole(number: f64) -> bool {
+    let whole = number.round();
+    whole != 0.0 && (number - whole).abs() <= whole.abs() * 1e-8
+}
+
 /// Returns a number as SHOW prints it: in the largest unit of which it is a whole number.
 pub(super) fn with_unit(text: &str, unit: Unit) -> String {
     let number: f64 = text.parse().unwrap_or(0.0);
@@ -169,8 +175,8 @@ pub(super) fn with_unit(text: &str, unit: Unit) -> String {
     if number <= 0.0 {
         return text.to_owned();
     }
-    match units.iter().map(|(name, of)| (name, number * own / of)).find(|(_, count)| count.fract() == 0.0) {
-        Some((name, count)) => format!("{count}{name}"),
+    match units.iter().map(|(name, of)| (name, number * own / of)).find(|(_, count)| is_whole(*count)) {
+        Some((name, count)) => format!("{}{name}", count.round()),
         None => format!("{text}{}", unit.name().unwrap_or_default()),
     }
 }

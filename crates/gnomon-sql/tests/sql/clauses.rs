@@ -228,7 +228,8 @@ fn the_documents_list_all_settings() {
         .take_while(|line| line.starts_with('|'))
         .map(str::to_owned)
         .collect();
-    let sql = "SELECT name, vartype, coalesce(boot_val, '') || coalesce(unit, ''), short_desc FROM pg_settings \
+    let sql = "SELECT name, vartype, coalesce(boot_val, '') || coalesce(replace(unit, '8kB', ' x 8kB'), ''), \
+               short_desc FROM pg_settings \
                ORDER BY lower(name)";
     let found: Vec<String> = ok(&mut session, sql)
         .rows

@@ -217,6 +217,7 @@ impl PageLog {
         let csn = self.order_in(state, txn, true);
         if let Some(known) = state.txns.get_mut(&txn) {
             known.ended = Some(Some(csn));
+            known.reserve = Reserve::default();
         }
         if self.writes_at_eos() {
             state.txns.remove(&txn);

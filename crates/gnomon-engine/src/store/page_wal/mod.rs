@@ -32,7 +32,8 @@
 //! - A page is written to its place only when the unit that has it is durable, and that unit is needed until the place
 //!   is durable.
 //! - Commits are durable in the order of their CSNs.
-//! - A failure to write the log or a page stops the store. On a full disk, transactions fail and can be taken back.
+//! - A failure to write the log or a page stops the store. On a full disk a transaction fails, and
+//!   room that was reserved serves to take it back.
 //!
 //! # Crash recovery
 //!
@@ -329,6 +330,7 @@ impl LoggedStore {
         let mut state = self.log.state.lock();
         if let Some(known) = state.txns.get_mut(&txn) {
             known.ended = Some(None);
+            known.reserve = reserve::Reserve::default();
         }
         self.log.forget_ended(&mut state);
     }

@@ -9,7 +9,11 @@ use crate::{disk::SECTOR_BYTES, id::SubtxnId};
 ///
 /// The steps back change the same pages, but for some that they split. Where each subtransaction is forced by itself, so
 /// is each that takes one back, and needs room of its own. Otherwise they are gathered in spheres, and need room for a
-/// page once: while the log is full, no sphere is written to save memory.
+/// page once.
+///
+/// A rollback can still fail for space, and then stops the store: if its pages are written more than once meanwhile (by
+/// commits that share spheres with it, or since it changes more pages than a large sphere has), or if other
+/// transactions have taken the pages that it gave back. A crash recovery reserves nothing for the losers.
 #[derive(Default)]
 pub struct Reserve {
     /// Bytes for a subtransaction, if each is forced by itself; otherwise for a page.
@@ -55,7 +59,7 @@ impl Reserve {
     }
 }
 
-/// Returns the bytes of pages that taking back a subtransaction with these changes may need, with the end of a block.
+/// Returns the bytes of pages that taking back a subtransaction with these changes may need, with the padding of a block.
 pub fn compensation_bytes(after: &[(u64, After)]) -> u64 {
     let pages: usize = after.iter().map(|(_, after)| after.size().bytes()).sum();
     (pages + SECTOR_BYTES) as u64

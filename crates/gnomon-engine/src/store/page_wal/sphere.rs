@@ -30,7 +30,7 @@ pub enum After {
 }
 
 impl After {
-    /// The size of the page.
+    /// Returns the size of the page.
     pub fn size(&self) -> PageSize {
         match self {
             After::Image(page) => page.size(),

@@ -107,10 +107,10 @@ impl LoggedStore {
     /// Begins a subtransaction that takes another one back, whatever room there is.
     pub fn begin_compensation(&self, txn: TxnId) -> Result<Subtxn> {
         drop(self.stay_open()?);
-        match self.log.ensure_log(0, 0) {
+        match self.log.ensure_log(0, 0).and_then(|()| self.log.make_room()) {
             // What is reserved is for the end: until then the pages stay in memory.
             Err(Error::DiskFull) => {}
-            ensured => ensured.and_then(|()| self.log.make_room())?,
+            made => made?,
         }
         Ok(self.new_subtxn(txn))
     }
