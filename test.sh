@@ -81,9 +81,10 @@ RUSTFLAGS="--cfg shuttle" run_tests -p gnomon-engine --lib --target-dir target/s
 
 for recovery in shadow value-log single-level two-level two-level-deferred; do
   step "tests of transactions, SQL and seeded schedules, recovery $recovery"
-  GNOMON_RECOVERY=$recovery run_tests -p gnomon-engine --lib -- \
+  # All packages are named, so that nothing is built again with other features.
+  GNOMON_RECOVERY=$recovery run_tests --workspace --lib -- \
     database:: mvcc:: procedure:: recovery:: replication:: txn:: tests::transactions tests::swapped_files
-  GNOMON_RECOVERY=$recovery run_tests -p gnomon-sql --test '*'
+  GNOMON_RECOVERY=$recovery run_tests --workspace --test sql
   GNOMON_RECOVERY=$recovery RUSTFLAGS="--cfg shuttle" \
     run_tests -p gnomon-engine --lib --target-dir target/shuttle -- tests::schedules::shuttle_ --skip finds
 done
