@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
 # Runs a command beside a PostgreSQL server of its own, to compare with:
-#   tools/postgres.sh [--port PORT] [--dir DIR] -- COMMAND ARGUMENT...
+#   tools/postgres.sh [--port PORT] [--dir DIR] [--set NAME=VALUE]... -- COMMAND ARGUMENT...
 #   tools/postgres.sh -- sh -c 'target/release/gnomon-bench hotspot --clients 32 --url "$GNOMON_PG_URL"'
 # The command finds the server's URL in GNOMON_PG_URL; an argument that is @url stands for it, so that no shell is
 # needed:
 #   tools/postgres.sh -- target/release/gnomon-bench hotspot --clients 32 --url @url
 # The server is the newest under /usr/lib/postgresql (Debian package postgresql). It has default settings, those of
-# durability too, but for max_connections (200); it listens on loopback only, where it trusts everybody, and runs as
-# postgres or nobody if this runs as root. Its data lies in a new directory under DIR (else TMPDIR, else /tmp), which
-# that user must be able to reach, and is removed at the end: what is measured is the disk there. The exit code is the
-# command's.
+# durability too, but for max_connections (200) and what --set gives. It listens on loopback only, where it trusts
+# everybody, and runs as postgres or nobody if this runs as root. Its data lies in a new directory under DIR (else
+# TMPDIR, else /tmp), which that user must be able to reach, and is removed at the end: what is measured is the disk
+# there. The exit code is the command's.
 set -euo pipefail
 
 usage() { sed -n '3s/^# *//p' "$0" >&2; exit 2; }
 
 port=54329
 parent=${TMPDIR:-/tmp}
+settings=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --port | --dir) [ $# -gt 1 ] || usage ;;&
+    --port | --dir | --set) [ $# -gt 1 ] || usage ;;&
     --port) port=$2; shift 2 ;;
     --dir) parent=$(cd "$2" && pwd); shift 2 ;;
+    --set) settings+=(-c "$2"); shift 2 ;;
     --) shift; break ;;
     *) usage ;;
   esac
@@ -67,7 +69,7 @@ become() {
   exit 1
 }
 become "$bin/postgres" -D "$directory/data" -p "$port" -c listen_addresses=127.0.0.1 -c unix_socket_directories= \
-  -c max_connections=200 >>"$directory/log" 2>&1 &
+  -c max_connections=200 "${settings[@]}" >>"$directory/log" 2>&1 &
 server=$!
 # Somebody else's server may answer on this port: ours says so in a file of its own.
 ready() { grep -qs ready "$directory/data/postmaster.pid"; }

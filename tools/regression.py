@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Runs PostgreSQL's regression suite on PostgreSQL and on Gnomon, and compares the answers statement by statement.
 
-  tools/regression.py [--table docs/regression.md] [--floor tools/regression.floor] [--details FILE] [NAME...]
+  tools/regression.py [--table docs/regression.md] [--floor FILE [--raise]] [--details FILE] [NAME...]
 
 NAME is a file of the suite without `.sql`, or `core` (the files that need no feature which is missing as a whole);
 without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
 installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
-`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and settings are
-those of PostgreSQL's own driver.
+`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements. The settings are
+those of PostgreSQL's own driver, but for the styles of dates and intervals, which are the default.
 
 A statement's answer is what psql prints: rows, tags, notices, and errors with their SQLSTATE, position, detail and
-hint. Rows of a statement without ORDER BY may have any order. Of each statement:
+hint. Rows of a statement without ORDER BY may have any order, and Gnomon's notices that a setting or clause has no
+effect do not count. Of each statement:
 
   same       the answers are equal
   refused    Gnomon answers 0A000, and names the feature
@@ -18,7 +19,7 @@ hint. Rows of a statement without ORDER BY may have any order. Of each statement
   cascade    another answer, and the statement names something that a statement without the same answer made or
              changed, or is in a transaction that such a statement ended
   different  another answer
-  hang       no answer in time, or after one that had none
+  none       no answer in time, or the connection or psql had ended
 
 --table writes the table, --details each statement that is not the same, with both answers. --floor compares with the
 percentages of a file, and fails if one has become lower or a 42601 stands where PostgreSQL has none. `--floor FILE
@@ -26,6 +27,7 @@ percentages of a file, and fails if one has become lower or a 42601 stands where
 """
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import re
@@ -35,6 +37,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from collections import Counter
 from pathlib import Path
 
@@ -42,7 +45,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "target" / "regression"
 PG_PORT = 54331
 FILE_SECONDS = 120
-CLASSES = ["same", "refused", "plan", "cascade", "different", "hang"]
+CLASSES = ["same", "refused", "plan", "cascade", "different", "none"]
 
 # The scalar types, queries, DML and transactions.
 CORE = """
@@ -293,12 +296,10 @@ class Gnomon:
 
 
 def environment(suite, results):
-    """Returns the environment of psql, as PostgreSQL's driver sets it."""
+    """Returns the environment of psql."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "HOME", "TMPDIR")}
     return kept | {
-        "PGOPTIONS": "-c intervalstyle=postgres_verbose",
         "PGTZ": "PST8PDT",
-        "PGDATESTYLE": "Postgres, MDY",
         "PG_ABS_SRCDIR": str(suite),
         "PG_ABS_BUILDDIR": str(results),
         "PG_LIBDIR": str(suite),
@@ -343,6 +344,7 @@ def answers(process, count):
 # Both servers have databases, files and processes of their own.
 PLACES = [
     (re.compile(r"^LOCATION:.*\n", re.M), ""),
+    (re.compile(r"^NOTICE:.* has no effect.*\n(?:DETAIL:.*\n)?", re.M), ""),
     (re.compile(r"\bregression_\w+\b"), "DATABASE"),
     (re.compile(r"\btemp_\d+\b|pg_temp_\d+\b|pg_toast_\d+\b"), "NUMBERED"),
     (re.compile(r"\bPID \d+\b"), "PID"),
@@ -368,6 +370,8 @@ def same(piece, expected, found):
     return sorted(expected.splitlines()) == sorted(found.splitlines())
 
 
+# Words that may stand where a name is looked for.
+KEYWORDS = {"cascade", "from", "no", "nowait", "of", "on", "only", "or", "public", "restrict", "select", "set", "skip"}
 MADE = re.compile(
     r"""
     \b(?:create|alter|drop|comment\s+on)\s+(?:(?:or\s+replace|temp|temporary|unlogged|unique|recursive|materialized|
@@ -375,10 +379,11 @@ MADE = re.compile(
         (?:table|view|index|sequence|function|procedure|routine|aggregate|type|domain|schema|operator\s+class|
         operator\s+family|operator|cast|trigger|rule|policy|role|user|group|database|extension|server|statistics|
         collation|conversion|language|publication|subscription|tablespace|text\s+search\s+\w+|access\s+method|
-        transform|large\s+object|column)\s+
+        transform|large\s+object)\s+
         (?:concurrently\s+)?(?:if\s+(?:not\s+)?exists\s+)?(?:only\s+)?(?P<made>[\w."$]+(?:\s*,\s*[\w."$]+)*)
     | \binsert\s+into\s+(?P<into>[\w."$]+)
-    | \bupdate\s+(?:only\s+)?(?P<changed>[\w."$]+)
+    | (?<!on\ )(?<!for\ )(?<!key\ )(?<!or\ )(?<!do\ )(?<!before\ )(?<!after\ )
+        \bupdate\s+(?:only\s+)?(?P<changed>[\w."$]+)
     | \bdelete\s+from\s+(?:only\s+)?(?P<emptied>[\w."$]+)
     | \bmerge\s+into\s+(?:only\s+)?(?P<merged>[\w."$]+)
     | \btruncate\s+(?:table\s+)?(?:only\s+)?(?P<truncated>[\w."$]+)
@@ -386,7 +391,6 @@ MADE = re.compile(
     | \bprepare\s+(?P<prepared>[\w"$]+)
     | \bdeclare\s+(?P<cursor>[\w"$]+)
     | \bselect\b[^;]*?\binto\s+(?:temp(?:orary)?\s+|unlogged\s+)?(?:table\s+)?(?P<selected>[\w."$]+)
-    | \\g(?:set|exec)\b(?P<sent>)
     """,
     re.X | re.I,
 )
@@ -399,7 +403,7 @@ def made_names(piece):
         for group in found.groupdict().values():
             for name in re.split(r"\s*,\s*", group or ""):
                 name = name.split(".")[-1].strip('"').lower()
-                if name and name not in ("set", "from", "on", "public"):
+                if name and name not in KEYWORDS:
                     names.add(name)
     return names
 
@@ -408,11 +412,11 @@ def classify(pieces, expected, found, tainted):
     """Yields the class of each piece. `tainted` has the names that are not as they are in PostgreSQL."""
     for piece, right, given in zip(pieces, expected, found):
         if right is None:
-            # PostgreSQL did not come there either.
-            yield "same" if given is None else "different"
+            # There is nothing to compare with.
+            yield None
             continue
         if given is None:
-            yield "hang"
+            yield "none"
             continue
         right, given = plain(right), plain(given)
         if same(piece, right, given):
@@ -421,12 +425,17 @@ def classify(pieces, expected, found, tainted):
         text = without_comments(piece).lower()
         words = set(re.findall(r"[\w$]+", text))
         made = made_names(piece)
+        # The variables that psql was to be given.
+        if re.search(r"\\gset\b", piece):
+            made.add(":")
+        if re.search(r"(?<!:):['\"{]?[a-z_]", text):
+            words.add(":")
         new_states = [state for state in states(given) if state not in states(right)]
         if "0A000" in new_states:
             kind = "refused"
         elif "25P02" in new_states or words & tainted:
             kind = "cascade"
-        elif re.match(r"\s*explain\b", text) and not new_states:
+        elif re.match(r"\s*explain\b", text) and not new_states and not states(right):
             kind = "plan"
         else:
             kind = "different"
@@ -440,7 +449,6 @@ class Result:
     name: str
     classes: Counter
     syntax: int
-    others: int
     ended: bool
 
 
@@ -464,33 +472,39 @@ def run(suite, name, program, parent, details):
     text = "".join(f"{piece}\\r\n\\echo @@piece {number}@@\n" for number, piece in enumerate(pieces))
     script.write_text(text, encoding="utf-8", errors="surrogateescape")
     database = f"regression_{name}"
-    postgres = Server("postgres", PG_PORT, "gnomon")
-    admin = ["psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(PG_PORT), "-U", "gnomon", "-d", "postgres", "-c"]
+    url = urllib.parse.urlsplit(os.environ["GNOMON_PG_URL"])
+    postgres = Server("postgres", url.port, url.username)
+    admin = ["psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(url.port), "-U", url.username, "-d", "postgres", "-c"]
     locale = "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
     subprocess.run(admin + [f'CREATE DATABASE "{database}" {locale}'], check=True)
     env = environment(suite, results)
     gnomon = Gnomon(program, parent)
     begun = time.monotonic()
-    processes = [
-        psql(postgres, database, script, env),
-        psql(Server("gnomon", gnomon.port, "gnomon"), "gnomon", script, env),
-    ]
-    expected, found = (answers(process, len(pieces)) for process in processes)
-    ran = gnomon.stop()
-    subprocess.run(admin + [f'DROP DATABASE "{database}" WITH (FORCE)'], check=True)
+    processes = []
+    try:
+        processes.append(psql(postgres, database, script, env))
+        processes.append(psql(Server("gnomon", gnomon.port, "gnomon"), "gnomon", script, env))
+        # Both at a time: neither waits for the other's output to be read.
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            expected, found = pool.map(lambda process: answers(process, len(pieces)), processes)
+    finally:
+        for process in processes:
+            process.kill()
+        ran = gnomon.stop()
+        # A prepared transaction keeps it; it goes with the server.
+        subprocess.run(admin + [f'DROP DATABASE "{database}" WITH (FORCE)'], stderr=subprocess.DEVNULL)
     shutil.rmtree(results)
     kinds = list(classify(pieces, expected, found, set()))
-    result = Result(name, Counter(kinds[of_name:]), 0, 0, not ran)
+    result = Result(name, Counter(filter(None, kinds[of_name:])), 0, not ran)
+    if None in kinds:
+        print(f"{name}: PostgreSQL has no answer from statement {kinds.index(None) - of_name} on", file=sys.stderr)
     for number in range(of_name, len(pieces)):
         right, given = plain(expected[number] or ""), plain(found[number] or "")
         new_states = [state for state in states(given) if state not in states(right)]
         result.syntax += "42601" in new_states and not states(right)
-        result.others += kinds[number] == "different" and bool(new_states)
-        if details and kinds[number] != "same":
+        if details and kinds[number] not in ("same", None):
             details.write(f"==== {name} {number - of_name}: {kinds[number]}\n{without_comments(pieces[number])}\n")
             details.write(f"---- PostgreSQL\n{right}---- Gnomon\n{given}")
-    if details:
-        details.flush()
     took = time.monotonic() - begun
     counts = " ".join(f"{kind} {result.classes[kind]}" for kind in CLASSES if result.classes[kind])
     ended = "; THE SERVER ENDED" if result.ended else ""
@@ -534,8 +548,8 @@ def check_floor(path, results, raise_it):
             below.append(f"{result.name}: the server ended")
         if result.syntax:
             below.append(f"{result.name}: {result.syntax} statements get 42601 that PostgreSQL reads")
-        if result.classes["hang"]:
-            below.append(f"{result.name}: a statement hangs")
+        if result.classes["none"]:
+            below.append(f"{result.name}: a statement has no answer")
         if now < floor.get(result.name, 0.0):
             below.append(f"{result.name}: {now} % are the same, {floor[result.name]} % were")
         floor[result.name] = max(now, floor.get(result.name, 0.0))
@@ -553,10 +567,14 @@ def main():
     parser.add_argument("--floor", type=Path)
     parser.add_argument("--raise", dest="raise_it", action="store_true")
     arguments = parser.parse_args()
+    if arguments.table and (arguments.names or not arguments.table.exists()):
+        parser.error("--table writes the table of the whole suite into a page that is there")
+    if arguments.raise_it and not arguments.floor:
+        parser.error("--raise needs --floor")
     if not arguments.program.exists():
         fail(f"{arguments.program} is missing: cargo build --release -p gnomon-cli, or --program")
     if "GNOMON_PG_URL" not in os.environ:
-        server = [ROOT / "tools" / "postgres.sh", "--port", str(PG_PORT), "--"]
+        server = [ROOT / "tools" / "postgres.sh", "--port", str(PG_PORT), "--set", "max_prepared_transactions=2", "--"]
         sys.exit(subprocess.run([*server, sys.executable, *sys.argv]).returncode)
     suite = fetch_suite()
     all_names = schedule(suite)
@@ -575,6 +593,8 @@ def main():
         results = [run(readable, name, arguments.program, parent, details) for name in names]
     finally:
         shutil.rmtree(parent)
+        if details:
+            details.close()
     text = table(results)
     print(text, end="")
     if arguments.table:
