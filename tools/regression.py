@@ -255,7 +255,6 @@ def without_comments(piece):
 
 @dataclasses.dataclass
 class Server:
-    name: str
     port: int
     user: str
 
@@ -473,7 +472,7 @@ def run(suite, name, program, parent, details):
     script.write_text(text, encoding="utf-8", errors="surrogateescape")
     database = f"regression_{name}"
     url = urllib.parse.urlsplit(os.environ["GNOMON_PG_URL"])
-    postgres = Server("postgres", url.port, url.username)
+    postgres = Server(url.port, url.username)
     admin = ["psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(url.port), "-U", url.username, "-d", "postgres", "-c"]
     locale = "TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
     subprocess.run(admin + [f'CREATE DATABASE "{database}" {locale}'], check=True)
@@ -483,7 +482,7 @@ def run(suite, name, program, parent, details):
     processes = []
     try:
         processes.append(psql(postgres, database, script, env))
-        processes.append(psql(Server("gnomon", gnomon.port, "gnomon"), "gnomon", script, env))
+        processes.append(psql(Server(gnomon.port, "gnomon"), "gnomon", script, env))
         # Both at a time: neither waits for the other's output to be read.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             expected, found = pool.map(lambda process: answers(process, len(pieces)), processes)

@@ -13,7 +13,7 @@ use crate::{
 /// them.
 fn parse_ident(name: &str, strict: bool) -> Result<Datum> {
     let wrong = || invalid(format!("string is not a valid identifier: \"{name}\""));
-    let is_space = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}');
+    let is_space = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}');
     let is_start = |c: char| c == '_' || c.is_ascii_alphabetic() || !c.is_ascii();
     let mut parts = Vec::new();
     let mut rest = name.trim_start_matches(is_space);
@@ -64,7 +64,8 @@ fn parse_ident(name: &str, strict: bool) -> Result<Datum> {
     Ok(Elements::collect(parts)?.into_array(Scalar::Text))
 }
 
-/// Replaces `\XXXX`, `\+XXXXXX`, `\uXXXX` and `\UXXXXXXXX` by the characters of these code points.
+/// Replaces escapes of code points by their characters: a backslash and 4 hexadecimal digits, or between them `+` (then 6
+/// digits), `u` (4) or `U` (8).
 fn unescape_unicode(text: &str) -> Result<Datum> {
     let malformed = |message: &str| SqlError::new(SqlState::SYNTAX_ERROR, message);
     let pair = || malformed("invalid Unicode surrogate pair");

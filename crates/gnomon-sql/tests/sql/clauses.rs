@@ -243,7 +243,6 @@ fn the_documents_list_all_settings() {
     assert_eq!(listed, found);
 }
 
-/// A value other than the default of a setting without effect is told of.
 #[test]
 fn a_checkpoint_is_taken_where_one_can_be() {
     for recovery in gnomon_engine::Recovery::ALL {
@@ -270,6 +269,7 @@ fn a_checkpoint_is_taken_where_one_can_be() {
     }
 }
 
+/// A value other than the default of a setting without effect is told of.
 #[test]
 fn settings_without_effect_say_so() {
     let mut session = session();
