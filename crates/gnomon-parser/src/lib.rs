@@ -11,6 +11,7 @@ pub mod ast;
 mod error;
 mod keyword;
 mod lexer;
+pub mod literals;
 mod parse;
 mod position;
 mod print;

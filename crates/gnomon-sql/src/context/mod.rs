@@ -291,6 +291,11 @@ impl SessionContext {
         self.notices.extend(notices);
     }
 
+    /// True if notices wait to be sent.
+    pub(crate) fn has_left_notices(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     /// Sends the notices that functions of the statement have left.
     pub(crate) fn send_left_notices(&mut self, sink: &mut dyn Sink) -> Result<()> {
         let notices = std::mem::take(&mut self.notices);

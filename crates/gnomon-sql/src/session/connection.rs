@@ -1,17 +1,10 @@
-//! A session, and the simple protocol: texts of statements, run one after another.
-//!
-//! The statements of a text form one implicit transaction, unless it has BEGIN in it. The transaction commits before
-//! its last statement is reported complete.
+//! A session, and the way of any statement through it.
 
 use std::sync::Arc;
 
 use gnomon_parser::ast::{Statement, Transaction};
 
-use super::{
-    again::{self, Pipeline},
-    command::Command,
-    opened::Opened,
-};
+use super::{again::Pipeline, command::Command, opened::Opened, simple, texts::Texts};
 use crate::{
     Result,
     context::{SessionContext, State},
@@ -20,7 +13,7 @@ use crate::{
     settings::Settings,
     sink::{Sink, Tag},
     statement::{Executor, Procedures, begin, plan},
-    syntax::{self, Written, is_planned, on_fit_stack},
+    syntax::{self, Written, is_planned},
 };
 
 /// A session: what a connection talks to. Dropped, it rolls back what it has not committed.
@@ -31,6 +24,8 @@ pub struct Session {
     pub(super) opened: Arc<Opened>,
     /// The procedures that it has called.
     pub(super) procedures: Procedures,
+    /// The statements of texts that it has run.
+    pub(super) texts: Texts,
     /// The portals that were run in the transaction in progress.
     pub(super) pipeline: Pipeline,
 }
@@ -43,6 +38,7 @@ impl SqlDatabase {
             context: SessionContext::new(self.0.clone(), options, &self.catalog(), opened.clone())?,
             opened,
             procedures: Procedures::default(),
+            texts: Texts::default(),
             pipeline: Pipeline::default(),
         })
     }
@@ -74,7 +70,7 @@ impl Session {
     pub fn execute(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
         self.close_portal("");
         self.note_statement(sql);
-        let result = self.execute_text(sql, sink).map_err(|error| error.located_in(sql));
+        let result = simple::execute(self, sql, sink).map_err(|error| error.located_in(sql));
         if result.is_err() {
             self.fail();
         }
@@ -119,47 +115,6 @@ impl Session {
             present.transaction_started = started;
             present.transaction = transaction;
         });
-    }
-
-    fn execute_text(&mut self, sql: &str, sink: &mut dyn Sink) -> Result<()> {
-        let (statements, _memory) = {
-            let _alarm = self.context.start_statement()?;
-            self.parse(sql)?
-        };
-        self.context.send_left_notices(sink)?;
-        if statements.is_empty() {
-            if self.context.current.state == State::Implicit {
-                self.commit()?;
-            }
-            return sink.empty();
-        }
-        match &statements[..] {
-            [Written::Parsed(one)]
-                if self.context.current.state == State::Idle && again::leaves_nothing(&one.statement) =>
-            {
-                self.run_until_first(sink, |session, sink| session.run_all(sql, &statements, sink))
-            }
-            _ => self.run_all(sql, &statements, sink),
-        }
-    }
-
-    /// Runs the statements of a text.
-    fn run_all(&mut self, sql: &str, statements: &[Written], sink: &mut dyn Sink) -> Result<()> {
-        // They are in one transaction with what a client has begun by the extended protocol.
-        self.pipeline.first = None;
-        let last = statements.len() - 1;
-        for (i, statement) in statements.iter().enumerate() {
-            let parsed = statement.parsed(sql)?;
-            let before = self.context.settings.clone();
-            let text = &sql[parsed.range.clone()];
-            let command = Command { parsed: &parsed, text, is_alone: last == 0, types: &[], values: &[] };
-            let tag = on_fit_stack(parsed.nesting, || self.run(command, sink))?;
-            if i == last && self.context.current.state == State::Implicit {
-                self.commit()?;
-            }
-            self.report(&tag, &before, sink)?;
-        }
-        Ok(())
     }
 
     /// Parses a text. Returns the memory too that its statements take until they have run. Notices are left to be sent.

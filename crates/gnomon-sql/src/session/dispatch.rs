@@ -1,8 +1,12 @@
 //! The way from a statement to what carries it out.
 
+use std::sync::Arc;
+
 use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transaction};
 
-use super::{Session, advice, backup, command::Command, cursor, explain, maintenance, setting};
+use super::{
+    Session, advice, backup, command::Command, cursor, explain, maintenance, prepared::Source, setting,
+};
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::two_phase,
@@ -118,7 +122,7 @@ impl Session {
     fn prepare_named(&mut self, prepare: &Prepare, command: Command<'_>) -> Result<Tag> {
         let types = prepare.types.iter().map(|ty| column_type(ty).map(|ty| ty.ty));
         let types = types.collect::<Result<_>>()?;
-        let body = Some(command.parsed.part(&prepare.statement));
+        let body = Source::Own(Arc::new(command.parsed.part(&prepare.statement)));
         let name = &prepare.name.name;
         self.opened.statements.add(&mut self.context, name, body, types, command.text, true)?;
         tag("PREPARE")
@@ -179,6 +183,7 @@ impl Session {
                 self.opened.portals.clear();
                 self.opened.statements.clear();
                 self.procedures.clear();
+                self.texts.clear();
                 self.context.forget_drawn();
                 self.context.release_advisory_locks();
                 setting::reset_all(&mut self.context);
@@ -187,6 +192,7 @@ impl Session {
             // Those of prepared statements are made anew when they must be.
             Discard::Plans => {
                 self.procedures.clear();
+                self.texts.clear();
                 tag("DISCARD PLANS")
             }
             Discard::Sequences => {

@@ -8,12 +8,13 @@ use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
     portal::{Body, Bound},
-    prepared::Prepared,
+    prepared::{Prepared, Source},
 };
 use crate::{
     Result, SqlError, SqlState,
     context::State,
     query::ResultColumn,
+    settings::PlanCacheMode,
     sink::Sink,
     syntax::on_fit_stack,
     types::{ColumnType, Context, Datum, Type, binary, text},
@@ -29,19 +30,34 @@ impl Session {
 
     pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
         let _alarm = self.context.start_statement()?;
-        let (mut statements, memory) = self.parse(sql)?;
+        let declared: Vec<Type> = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
+        let shares = self.context.settings.plan_cache_mode() != PlanCacheMode::Custom;
+        let known = if shares { self.texts.find_prepared(sql, &declared) } else { None };
+        let source = match known {
+            Some(text) => Source::Shared(text),
+            None => self.source(sql, &declared, shares)?,
+        };
+        let added = self.opened.statements.add(&mut self.context, name, source, declared, sql, false);
+        added.map_err(|error| error.located_in(sql))
+    }
+
+    /// Parses the text of a statement that is to be prepared, and remembers it if it `shares` its plan.
+    fn source(&mut self, sql: &str, declared: &[Type], shares: bool) -> Result<Source> {
+        // The part of it that stays is counted by itself.
+        let (mut statements, _memory) = self.parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
                 "cannot insert multiple commands into a prepared statement",
             ));
         }
-        let declared = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
-        // The part of it that stays is counted by itself.
-        drop(memory);
-        let parsed = statements.pop().map(|one| one.into_parsed(sql)).transpose()?;
-        let added = self.opened.statements.add(&mut self.context, name, parsed, declared, sql, false);
-        added.map_err(|error| error.located_in(sql))
+        let Some(written) = statements.pop() else { return Ok(Source::Empty) };
+        let parsed = Arc::new(written.into_parsed(sql)?);
+        let shared = match shares && !self.context.has_left_notices() {
+            true => self.texts.remember_prepared(&self.context, sql, declared, parsed.clone()),
+            false => None,
+        };
+        Ok(shared.map_or(Source::Own(parsed), Source::Shared))
     }
 
     /// Describes a prepared statement (Describe).

@@ -25,7 +25,10 @@ mod maintenance;
 mod opened;
 mod portal;
 mod prepared;
+mod recent;
 mod setting;
+mod simple;
+mod texts;
 mod transaction;
 
 pub use crate::{

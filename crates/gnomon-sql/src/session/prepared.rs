@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use gnomon_engine::sync::Mutex;
 use gnomon_parser::ast::Statement;
 
-use super::{command::Command, explain::explained};
+use super::{command::Command, explain::explained, texts::PreparedText};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
@@ -26,6 +26,16 @@ pub(super) const COPIES: usize = 3;
 /// The memory of a prepared statement, beside its name, text and parameters, in bytes.
 const STATEMENT_BYTES: usize = 8192;
 
+/// The statement that is to be prepared.
+pub(super) enum Source {
+    /// None: the text is empty.
+    Empty,
+    /// One of its own.
+    Own(Arc<Parsed>),
+    /// That of a text which others may have been prepared by.
+    Shared(Arc<PreparedText>),
+}
+
 /// A prepared statement.
 pub(super) struct Prepared {
     pub(super) name: String,
@@ -35,7 +45,9 @@ pub(super) struct Prepared {
     prepared: i64,
     from_sql: bool,
     /// None for an empty text.
-    pub(super) parsed: Option<Parsed>,
+    pub(super) parsed: Option<Arc<Parsed>>,
+    /// Its text, where others may have been prepared by the same.
+    shared: Option<Arc<PreparedText>>,
     /// The types of its parameters as declared; unknown where they were left open.
     declared: Vec<Type>,
     /// The plan made last.
@@ -100,6 +112,11 @@ impl Prepared {
         let (Some(parsed), Some(statement)) = (&self.parsed, self.planned_statement()) else {
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, "the statement has no plan"));
         };
+        let shared = self.shared.as_ref().filter(|_| kept.is_none());
+        if let Some(plan) = shared.and_then(|shared| shared.plan(session)) {
+            *self.plan.lock() = Some(plan.clone());
+            return Ok(plan);
+        }
         // Types that were inferred once are what clients send from then on.
         let declared = kept.as_ref().map_or(&self.declared, |plan| &plan.params);
         let plan = on_fit_stack(parsed.nesting, || plan(session, statement, declared));
@@ -118,6 +135,9 @@ impl Prepared {
                 "cached plan must not change result type",
             )
             .routine("RevalidateCachedQuery"));
+        }
+        if let Some(shared) = shared {
+            shared.keep(plan.clone());
         }
         *self.plan.lock() = Some(plan.clone());
         Ok(plan)
@@ -147,11 +167,16 @@ impl Statements {
         &self,
         session: &mut SessionContext,
         name: &str,
-        parsed: Option<Parsed>,
+        source: Source,
         declared: Vec<Type>,
         text: &str,
         from_sql: bool,
     ) -> Result<()> {
+        let (parsed, shared) = match source {
+            Source::Empty => (None, None),
+            Source::Own(parsed) => (Some(parsed), None),
+            Source::Shared(text) => (Some(text.parsed.clone()), Some(text)),
+        };
         if let Some(parsed) = &parsed {
             session.refuse_if_failed(&parsed.statement)?;
         }
@@ -173,7 +198,7 @@ impl Statements {
             + 2 * name.len()
             + COPIES * text.len()
             + declared.len() * size_of::<Type>()
-            + parsed.as_ref().map_or(0, Parsed::bytes);
+            + parsed.as_ref().map_or(0, |parsed| parsed.bytes());
         let prepared = Arc::new(Prepared {
             _memory: session.memory.hold(bytes)?,
             name: name.to_owned(),
@@ -181,6 +206,7 @@ impl Statements {
             prepared: session.statement_time,
             from_sql,
             parsed,
+            shared,
             declared,
             plan: Mutex::new(None),
         });

@@ -231,7 +231,7 @@ settings! {
     parallel_setup_cost = setting("parallel_setup_cost", COST, "1000", "No effect: a statement runs on one thread.");
     parallel_tuple_cost = setting("parallel_tuple_cost", COST, "0.1", "No effect: a statement runs on one thread.");
     password_encryption = setting("password_encryption", Kind::Word(&["scram-sha-256", "md5"]), "scram-sha-256", "No effect: passwords are encrypted by gnomon hash-password, as SCRAM-SHA-256.");
-    plan_cache_mode = setting("plan_cache_mode", Kind::Word(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "No effect: a prepared statement has one plan, which goes by the types of its parameters.");
+    plan_cache_mode = setting("plan_cache_mode", Kind::Word(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "Sets whether texts of statements that differ in their literals share a plan: auto for short ones from the second on.");
     quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "No effect: names are quoted where they must be.");
     random_page_cost = setting("random_page_cost", COST, "4", "No effect: plans go by keys and the shape of the query alone.");
     recursive_worktable_factor = setting("recursive_worktable_factor", Kind::Real { min: 0.001, max: 1000000.0, unit: Unit::None }, "10", "No effect: plans go by keys and the shape of the query alone.");

@@ -66,6 +66,17 @@ const SHORT_VALUE_BYTES: usize = 256;
 /// Number of times that the text of a value is kept, in one form or another.
 const VALUE_COPIES: usize = 3;
 
+/// Which statements are run by plans that serve for other literals too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanCacheMode {
+    /// Short ones, from their second run on.
+    Auto,
+    /// All.
+    Generic,
+    /// None.
+    Custom,
+}
+
 /// The settings of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -532,6 +543,15 @@ impl Settings {
     /// Returns how many commits the snapshots of new transactions may have missed of what they read.
     pub(crate) fn missed_max(&self) -> Option<u32> {
         self.current.texts[Id::gnomon_k as usize].parse().ok()
+    }
+
+    /// Returns which statements are run by plans that serve for other literals too.
+    pub(crate) fn plan_cache_mode(&self) -> PlanCacheMode {
+        match &*self.current.texts[Id::plan_cache_mode as usize] {
+            "force_generic_plan" => PlanCacheMode::Generic,
+            "force_custom_plan" => PlanCacheMode::Custom,
+            _ => PlanCacheMode::Auto,
+        }
     }
 
     /// Returns how often a member of a cluster runs a statement again.

@@ -4,17 +4,20 @@
 //! - [`run`]: locks its tables, plans it again if the catalog has changed meanwhile, and computes its rows;
 //! - [`compiled`]: procedures, parsed and planned; [`call`]: their statements, one after another;
 //!   [`replay`]: calls in the log of commits;
+//! - [`lift`]: literals as parameters, so that texts share a plan;
 //! - [`kept`]: rows that wait for their client.
 
 mod call;
 mod compiled;
 mod kept;
+mod lift;
 mod plan;
 mod replay;
 mod run;
 
 pub(crate) use compiled::{Compiled, Procedures, check_body};
 pub(crate) use kept::KeptRows;
+pub(crate) use lift::LiftedLiterals;
 pub(crate) use plan::{Plan, plan};
 pub use replay::procedures;
 pub(crate) use run::{Executor, Running, begin, bind_arguments, fetch};

@@ -14,6 +14,7 @@ mod partitions;
 mod row_lists;
 mod semantic_locks;
 mod sessions;
+mod shared_plans;
 mod slt;
 mod subqueries;
 mod support;

@@ -54,6 +54,7 @@ fn what_a_session_keeps_has_a_limit_and_the_session_goes_on() {
     let portals = until_refused(|i| s.bind(&format!("{name}{i}"), "", &[]));
     assert!((10..40).contains(&portals), "{portals}");
     ok(&mut s, "ROLLBACK");
+    ok(&mut s, "DISCARD PLANS");
     assert!(db.memory_use().bytes < 20_000, "{:?}", db.memory_use());
     ok(&mut s, "BEGIN");
     let cursors = until_refused(|i| {
@@ -121,6 +122,7 @@ fn sorts_and_hashes_count() {
         assert_eq!(state(&mut s, large), SqlState::OUT_OF_MEMORY, "{large}");
         assert_eq!(value(&mut s, "SELECT 1"), "1");
     }
+    drop(s);
     assert_eq!(db.memory_use().bytes, 0);
 }
 

@@ -77,12 +77,18 @@ fn kind(ty: Type) -> DefaultColumnType {
     }
 }
 
-/// Runs a script, with updates that share locks or without.
+/// Runs a script, with updates that share locks or without. Without, and with another recovery method than the default,
+/// literals are parameters of plans wherever they can be.
 fn run(script: &str, semantic_locks: &str) {
+    let is_generic = semantic_locks == "off" || std::env::var_os("GNOMON_RECOVERY").is_some();
+    let plan_cache_mode = if is_generic { "force_generic_plan" } else { "auto" };
     let engine = Database::in_memory(crate::support::options()).expect("a database in memory");
     let db = SqlDatabase::open(engine).expect("an empty catalog");
     let mut runner = Runner::new(|| {
-        let settings = vec![("gnomon.semantic_locks".into(), semantic_locks.into())];
+        let settings = vec![
+            ("gnomon.semantic_locks".into(), semantic_locks.into()),
+            ("plan_cache_mode".into(), plan_cache_mode.into()),
+        ];
         let session =
             db.session(SessionOptions { settings, ..SessionOptions::default() }).expect("a session");
         async move { Ok(Connection(session)) }

@@ -32,8 +32,15 @@ impl Typing<'_> {
         match expr.kind {
             ExprKind::Const(Datum::Null) => Ok(Expr { kind: ExprKind::Const(Datum::Null), ty: target }),
             ExprKind::Const(value) => {
-                let value = cast::cast(self.context, value, Type::Unknown, target, context)?;
-                Ok(Expr { kind: ExprKind::Const(value), ty: target })
+                // A modifier is applied as to a value that is computed, but of an interval it tells how it is read.
+                let read = if target.ty == Type::Interval { target } else { target.ty.into() };
+                let value = cast::cast(self.context, value, Type::Unknown, read, context)?;
+                let expr = Expr { kind: ExprKind::Const(value), ty: read };
+                if read.modifier == target.modifier {
+                    Ok(expr)
+                } else {
+                    self.converted(expr, target, context)
+                }
             }
             ExprKind::Param(position) => {
                 self.parameters.decide(position, target.ty)?;
