@@ -6,7 +6,8 @@
 NAME is a file of the suite without `.sql`, or `core` (the files that need no feature which is missing as a whole);
 without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
 installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
-`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements. The settings are
+`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and the
+files that a COPY fills tables from.  The settings are
 those of PostgreSQL's own driver, but for the styles of dates and intervals, which are the default.
 
 A statement's answer is what psql prints: rows, tags, notices, and errors with their SQLSTATE, position, detail and
@@ -244,6 +245,18 @@ def split(text):
     return pieces
 
 
+def with_files_of_the_client(text, suite):
+    """Lets psql read the files of data that a script copies into tables. Gnomon's server reads no files of its host."""
+    lines, files = [], {}
+    for line in text.splitlines(keepends=True):
+        if found := re.match(r"\\set (\w+) :abs_srcdir '([^']+)'$", line):
+            files[found[1]] = f"{suite}{found[2]}"
+        elif (found := re.match(r"(?i)copy (.+ from) :'(\w+)'(.*);$", line)) and found[2] in files:
+            line = f"\\copy {found[1]} '{files[found[2]]}'{found[3]}\n"
+        lines.append(line)
+    return "".join(lines)
+
+
 def without_comments(piece):
     """Returns a piece without comments and empty lines, to be shown."""
     lines = [line for line in piece.splitlines() if line.strip() and not line.lstrip().startswith("--")]
@@ -463,7 +476,8 @@ def run(suite, name, program, parent, details):
     pieces, of_name = [], 0
     for file in files:
         of_name = len(pieces)
-        pieces += split((suite / "sql" / f"{file}.sql").read_text(encoding="utf-8", errors="surrogateescape"))
+        text = (suite / "sql" / f"{file}.sql").read_text(encoding="utf-8", errors="surrogateescape")
+        pieces += split(with_files_of_the_client(text, suite))
         pieces.append("\\c -\n")
     pieces.pop()
     script = results / "script.sql"

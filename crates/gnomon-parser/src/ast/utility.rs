@@ -157,10 +157,10 @@ pub enum CopyEnd {
 pub struct DeclareCursor {
     pub name: Ident,
     pub is_binary: bool,
-    /// SCROLL (true), NO SCROLL.
-    pub scroll: Option<bool>,
-    /// INSENSITIVE (true), ASENSITIVE.
-    pub is_insensitive: Option<bool>,
+    pub is_scroll: bool,
+    pub is_no_scroll: bool,
+    pub is_insensitive: bool,
+    pub is_asensitive: bool,
     pub is_hold: bool,
     /// A query.
     pub statement: Box<Statement>,

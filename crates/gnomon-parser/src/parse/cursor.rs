@@ -35,19 +35,20 @@ pub(super) fn execute(p: &mut Parser<'_, '_>) -> Result<Statement> {
 pub(super) fn declare(p: &mut Parser<'_, '_>) -> Result<Statement> {
     p.expect(K::Declare)?;
     let name = p.name()?;
-    let (mut is_binary, mut scroll, mut is_insensitive) = (false, None, None);
+    let (mut is_binary, mut is_scroll, mut is_no_scroll) = (false, false, false);
+    let (mut is_insensitive, mut is_asensitive) = (false, false);
     loop {
         match p.keyword() {
             Some(K::Binary) => is_binary = true,
-            Some(K::Scroll) => scroll = Some(true),
+            Some(K::Scroll) => is_scroll = true,
             Some(K::No) => {
                 p.bump();
                 p.expect(K::Scroll)?;
-                scroll = Some(false);
+                is_no_scroll = true;
                 continue;
             }
-            Some(K::Insensitive) => is_insensitive = Some(true),
-            Some(K::Asensitive) => is_insensitive = Some(false),
+            Some(K::Insensitive) => is_insensitive = true,
+            Some(K::Asensitive) => is_asensitive = true,
             _ => break,
         }
         p.bump();
@@ -64,8 +65,10 @@ pub(super) fn declare(p: &mut Parser<'_, '_>) -> Result<Statement> {
     Ok(Statement::DeclareCursor(DeclareCursor {
         name,
         is_binary,
-        scroll,
+        is_scroll,
+        is_no_scroll,
         is_insensitive,
+        is_asensitive,
         is_hold,
         statement,
     }))

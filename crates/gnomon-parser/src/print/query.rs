@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use super::{Clause, commas};
 use crate::ast::{
     CommonTable, Distinct, Expr, Frame, FrameBound, FrameExclusion, FrameMode, FunctionReference,
-    GroupingElement, Ident, Join, JoinCondition, JoinKind, LockStrength, LockWait, LockingClause,
-    Persistence, Query, QueryBody, RelationReference, Select, SetOperationKind, SetOperations, SortBy,
-    SortDirection, Statement, TableColumn, TableReference, Target, WindowDefinition, With,
+    GroupingElement, Ident, Join, JoinCondition, JoinKind, LockWait, LockingClause, Persistence, Query,
+    QueryBody, RelationReference, Select, SetOperationKind, SetOperations, SortBy, SortDirection, Statement,
+    TableColumn, TableReference, Target, WindowDefinition, With,
 };
 
 impl Display for Query {
@@ -218,12 +218,7 @@ impl Display for FrameBound {
 
 impl Display for LockingClause {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.strength {
-            LockStrength::KeyShare => "FOR KEY SHARE",
-            LockStrength::Share => "FOR SHARE",
-            LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
-            LockStrength::Update => "FOR UPDATE",
-        })?;
+        f.write_str(self.strength.words())?;
         if !self.tables.is_empty() {
             write!(f, " OF {}", commas(&self.tables))?;
         }

@@ -10,7 +10,7 @@ use crate::{
 pub(super) struct Command<'a> {
     /// The statement.
     pub parsed: &'a Parsed,
-    /// Its text.
+    /// The text that it stands in.
     pub text: &'a str,
     /// True if no other statement is in its text.
     pub is_alone: bool,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use gnomon_engine::Csn;
-use gnomon_parser::ast::{DeclareCursor, Fetch, FetchDirection};
+use gnomon_parser::ast::{DeclareCursor, Fetch, FetchDirection, LockStrength, Statement};
 
 use super::{
     command::Command,
-    portal::{Body, Portal, Portals},
+    portal::{Body, Portal, Portals, cannot_be_run},
     prepared::COPIES,
+    scroll::{Place, Send},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -28,9 +29,11 @@ pub(super) fn declare(
     if declare.is_binary {
         return Err(SqlError::unsupported("a BINARY cursor"));
     }
-    if declare.scroll == Some(true) {
-        return Err(SqlError::unsupported("a SCROLL cursor"));
-    }
+    let lock = match &*declare.statement {
+        Statement::Query(query) => query.locks.first().map(|lock| lock.strength),
+        _ => None,
+    };
+    check_options(declare, lock)?;
     if !declare.is_hold && !executor.session.in_block() {
         return Err(SqlError::new(
             SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -52,55 +55,129 @@ pub(super) fn declare(
     let mut portal = portals.make(executor.session, name, planned, command.values.to_vec(), text)?;
     portal.memory.grow(bytes)?;
     portal.hold = declare.is_hold;
+    if !declare.is_no_scroll && lock.is_none() {
+        portal.place = Place::scrolling(executor.session, declare.is_scroll)?;
+    }
     portals.insert(name, portal);
     tag("DECLARE CURSOR")
 }
 
-/// FETCH and MOVE. Cursors go forward only.
+/// Fails if options exclude each other, or the locking of rows.
+fn check_options(declare: &DeclareCursor, lock: Option<LockStrength>) -> Result<()> {
+    let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message));
+    if declare.is_scroll && declare.is_no_scroll {
+        return invalid("cannot specify both SCROLL and NO SCROLL");
+    }
+    if declare.is_insensitive && declare.is_asensitive {
+        return invalid("cannot specify both INSENSITIVE and ASENSITIVE");
+    }
+    let Some(clause) = lock.map(LockStrength::words) else { return Ok(()) };
+    let unsupported = |kind: &str| {
+        let message = format!("DECLARE {kind} ... {clause} is not supported");
+        SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+    };
+    if declare.is_hold {
+        return Err(unsupported("CURSOR WITH HOLD").detail("Holdable cursors must be READ ONLY."));
+    }
+    if declare.is_scroll {
+        return Err(unsupported("SCROLL CURSOR").detail("Scrollable cursors must be READ ONLY."));
+    }
+    if declare.is_insensitive {
+        let message = format!("DECLARE INSENSITIVE CURSOR ... {clause} is not valid");
+        return Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message)
+            .detail("Insensitive cursors must be READ ONLY."));
+    }
+    Ok(())
+}
+
+/// FETCH and MOVE.
 pub(super) fn fetch(
     executor: &mut Executor<'_>,
     portals: &Portals,
     fetch: &Fetch,
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
-    let count = match fetch.direction {
-        FetchDirection::Forward(None) => None,
-        FetchDirection::Forward(Some(rows)) => match usize::try_from(rows) {
-            Ok(rows) => Some(rows),
-            Err(_) => return Err(SqlError::unsupported("fetching backward")),
-        },
-        _ => return Err(SqlError::unsupported("fetching by position or backward")),
-    };
     let name = &*fetch.cursor.name;
     portals.settle(executor.session, Some(name))?;
     let mut portal = portals.take_to_run("cursor", name)?;
-    let result = fetch_from(executor, &mut portal, count, fetch.is_move, sink);
+    let result = match portal.is_failed {
+        true => Err(cannot_be_run(name)),
+        false => fetch_from(executor, &mut portal, fetch, sink),
+    };
+    portal.is_failed = result.is_err();
     portals.insert(name, portal);
     result
 }
 
-/// Fetches so many rows, without a count all that are left.
 fn fetch_from(
     executor: &mut Executor<'_>,
     portal: &mut Portal,
-    count: Option<usize>,
-    discard: bool,
+    fetch: &Fetch,
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
-    if !discard && let Some(columns) = portal.columns() {
+    if !fetch.is_move
+        && let Some(columns) = portal.columns()
+    {
         sink.columns(&columns)?;
     }
-    let sent = if portal.done || count == Some(0) {
-        0
+    // A held cursor needs no transaction's data, but the engine's transaction gives its rows' surroundings.
+    executor.session.engine_transaction(true, Csn::default())?;
+    let count = if fetch.is_move {
+        move_to(executor, portal, fetch.direction, true, &mut |_, _| Ok(()))?
     } else {
-        // A held cursor needs no transaction's data, but the engine's transaction gives its rows' surroundings.
-        executor.session.engine_transaction(true, Csn::default())?;
-        let mut send = |context: &Context<'_>, row: &[Datum]| {
-            if discard { Ok(()) } else { sink.row(context, row) }
-        };
-        portal.advance(executor, count.unwrap_or(0), &mut send)?.0
+        let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
+        move_to(executor, portal, fetch.direction, false, &mut send)?
     };
-    tag(format!("{} {sent}", if discard { "MOVE" } else { "FETCH" }))
+    tag(format!("{} {count}", if fetch.is_move { "MOVE" } else { "FETCH" }))
+}
+
+/// Moves a cursor, and sends the rows that the move is for. Returns how many they were.
+fn move_to(
+    executor: &mut Executor<'_>,
+    portal: &mut Portal,
+    direction: FetchDirection,
+    is_move: bool,
+    send: Send<'_>,
+) -> Result<u64> {
+    let mut pass = |_: &Context<'_>, _: &[Datum]| Ok(());
+    match direction {
+        FetchDirection::Forward(None) => portal.forward(executor, None, send),
+        FetchDirection::Backward(None) => portal.backward(executor, None, send),
+        FetchDirection::Forward(Some(0))
+        | FetchDirection::Backward(Some(0))
+        | FetchDirection::Relative(0) => match portal.place.is_on_row() {
+            false => Ok(0),
+            true if is_move => Ok(1),
+            true => {
+                portal.backward(executor, Some(1), &mut pass)?;
+                portal.forward(executor, Some(1), send)
+            }
+        },
+        FetchDirection::Forward(Some(rows)) if rows > 0 => {
+            portal.forward(executor, Some(rows.unsigned_abs()), send)
+        }
+        FetchDirection::Backward(Some(rows)) if rows < 0 => {
+            portal.forward(executor, Some(rows.unsigned_abs()), send)
+        }
+        FetchDirection::Forward(Some(rows)) | FetchDirection::Backward(Some(rows)) => {
+            portal.backward(executor, Some(rows.unsigned_abs()), send)
+        }
+        FetchDirection::Absolute(0) => portal.place.rewind().map(|()| 0),
+        FetchDirection::Absolute(row) if row > 0 => portal.go_to_row(executor, row.unsigned_abs(), send),
+        FetchDirection::Absolute(row) => {
+            portal.forward(executor, None, &mut pass)?;
+            portal.backward(executor, Some(row.unsigned_abs() - 1), &mut pass)?;
+            portal.backward(executor, Some(1), send)
+        }
+        FetchDirection::Relative(rows) if rows > 0 => {
+            portal.forward(executor, Some(rows.unsigned_abs() - 1), &mut pass)?;
+            portal.forward(executor, Some(1), send)
+        }
+        FetchDirection::Relative(rows) => {
+            portal.backward(executor, Some(rows.unsigned_abs() - 1), &mut pass)?;
+            portal.backward(executor, Some(1), send)
+        }
+    }
 }
 
 /// CLOSE.

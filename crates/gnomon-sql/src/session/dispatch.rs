@@ -5,7 +5,11 @@ use std::sync::Arc;
 use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transaction};
 
 use super::{
-    Session, advice, backup, command::Command, cursor, explain, maintenance, prepared::Source, setting,
+    Session, advice, backup,
+    command::Command,
+    cursor, explain, maintenance,
+    prepared::{Prepared, Source},
+    setting,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -14,7 +18,7 @@ use crate::{
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments},
     syntax::on_fit_stack,
-    types::column_type,
+    types::{Datum, column_type},
 };
 
 impl Session {
@@ -71,6 +75,11 @@ impl Session {
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
             Statement::Backup(backup) => self.back_up(backup, command.is_alone, sink),
             Statement::Explain(explain) => {
+                if let Statement::Execute(execute) = &*explain.statement {
+                    let (prepared, values) = self.bound(execute)?;
+                    let executor = &mut self.executor();
+                    return explain::explain_prepared(executor, explain, &prepared, &values, notices, sink);
+                }
                 explain::explain(&mut self.executor(), explain, command, notices, sink)
             }
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
@@ -143,36 +152,43 @@ impl Session {
 
     /// EXECUTE.
     fn execute_prepared(&mut self, execute: &Execute, is_alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
-        let Execute { name, arguments } = execute;
-        let name = &*name.name;
-        let prepared = self.opened.statements.get(name)?;
+        let (prepared, values) = self.bound(execute)?;
         // Its text is empty.
         let Some(command) = prepared.command() else { return Ok(Tag::new()) };
         if matches!(command.parsed.statement, Statement::Execute(_)) {
             return Err(SqlError::unsupported("EXECUTE of a prepared EXECUTE"));
         }
-        let plan = prepared.is_planned().then(|| prepared.plan(&mut self.context)).transpose()?;
-        let types = plan.as_ref().map_or_else(|| prepared.parameter_types(), |plan| plan.params.clone());
+        if !prepared.is_planned() {
+            let types = prepared.parameter_types();
+            return self.run(Command { is_alone, types: &types, values: &values, ..command }, sink);
+        }
+        on_fit_stack(command.parsed.nesting, || {
+            let plan = prepared.plan(&mut self.context)?;
+            let plan = begin(&mut self.context, plan, &mut |session| prepared.plan(session))?;
+            self.executor().run(&plan, &values, sink)
+        })
+    }
+
+    /// Returns the prepared statement that EXECUTE names, with the values of its parameters.
+    fn bound(&mut self, execute: &Execute) -> Result<(Arc<Prepared>, Vec<Datum>)> {
+        let Execute { name, arguments } = execute;
+        let prepared = self.opened.statements.get(&name.name)?;
+        let types = match prepared.is_planned() {
+            true => prepared.plan(&mut self.context)?.params.clone(),
+            false => prepared.parameter_types(),
+        };
         if arguments.len() != types.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
-                format!("wrong number of parameters for prepared statement \"{name}\""),
+                format!("wrong number of parameters for prepared statement \"{}\"", name.name),
             )
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
-        let Some(plan) = plan else {
-            let values = match arguments.is_empty() {
-                true => Vec::new(),
-                false => bind_arguments(&mut self.context, arguments, &types)?,
-            };
-            return self.run(Command { is_alone, types: &types, values: &values, ..command }, sink);
+        let values = match arguments.is_empty() {
+            true => Vec::new(),
+            false => bind_arguments(&mut self.context, arguments, &types)?,
         };
-        let params = bind_arguments(&mut self.context, arguments, &types)?;
-        let nesting = command.parsed.nesting;
-        on_fit_stack(nesting, || {
-            let plan = begin(&mut self.context, plan, &mut |session| prepared.plan(session))?;
-            self.executor().run(&plan, &params, sink)
-        })
+        Ok((prepared, values))
     }
 
     /// DISCARD.

@@ -5,13 +5,14 @@ use gnomon_parser::ast::{Explain, Statement};
 use super::{
     advice,
     command::Command,
+    prepared::Prepared,
     setting::{plain_context, text_column},
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::SessionContext,
     sink::{Sink, Tag, tag},
-    statement::{Executor, begin, fetch, plan},
+    statement::{Executor, Plan, begin, fetch, plan},
     syntax::{option_is_on, option_text},
     types::Datum,
 };
@@ -72,15 +73,16 @@ impl Options {
     }
 }
 
-/// Returns the statement whose plan EXPLAIN shows: its own, or that of the cursor that its own declares.
+/// Returns the statement whose plan EXPLAIN shows: its own, or that of the cursor or table that its own makes.
 pub(super) fn explained(explain: &Explain) -> &Statement {
     match &*explain.statement {
         Statement::DeclareCursor(declare) => &declare.statement,
+        Statement::CreateTableAs(create) => &create.source,
         statement => statement,
     }
 }
 
-/// EXPLAIN.
+/// EXPLAIN of a statement.
 pub(super) fn explain(
     executor: &mut Executor<'_>,
     explain: &Explain,
@@ -89,22 +91,48 @@ pub(super) fn explain(
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
     let options = Options::of(explain, notices)?;
-    let statement = explained(explain);
-    match statement {
-        Statement::Execute(_) => return Err(SqlError::unsupported("EXPLAIN EXECUTE")),
-        Statement::CreateTableAs(_) => return Err(SqlError::unsupported("EXPLAIN CREATE TABLE AS")),
-        Statement::Unsupported(unsupported) => return Err(advice::unsupported(unsupported)),
-        _ => {}
+    if let Statement::Unsupported(unsupported) = &*explain.statement {
+        return Err(advice::unsupported(unsupported));
     }
+    if options.analyze && matches!(*explain.statement, Statement::CreateTableAs(_)) {
+        return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"));
+    }
+    let statement = explained(explain);
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
     let planned = plan_it(executor.session)?;
     planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
+    show(executor, &options, &planned, command.values, sink)
+}
+
+/// EXPLAIN of EXECUTE: of the plan of a prepared statement, with the values of its parameters.
+pub(super) fn explain_prepared(
+    executor: &mut Executor<'_>,
+    explain: &Explain,
+    prepared: &Prepared,
+    values: &[Datum],
+    notices: &mut Vec<Notice>,
+    sink: &mut dyn Sink,
+) -> Result<Tag> {
+    let options = Options::of(explain, notices)?;
+    let planned = prepared.plan(executor.session)?;
+    let planned = begin(executor.session, planned, &mut |session| prepared.plan(session))?;
+    show(executor, &options, &planned, values, sink)
+}
+
+/// Shows a plan whose statement has begun; with ANALYZE, runs it.
+fn show(
+    executor: &mut Executor<'_>,
+    options: &Options,
+    planned: &Plan,
+    values: &[Datum],
+    sink: &mut dyn Sink,
+) -> Result<Tag> {
     let mut lines = planned.explain(executor.session.settings.semantic_locks());
     if options.analyze {
         let before = executor.session.shared.clock.now();
-        let mut running = executor.start(&planned, command.values)?;
-        let (rows, _) = fetch(executor.session, &mut running, command.values, 0, &mut |_, _| Ok(()))?;
+        let mut running = executor.start(planned, values)?;
+        let (rows, _) = fetch(executor.session, &mut running, values, 0, &mut |_, _| Ok(()))?;
         let elapsed = executor.session.shared.clock.now().saturating_sub(before);
         lines.push(format!("Rows: {rows}"));
         if options.summary {

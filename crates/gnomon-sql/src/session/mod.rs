@@ -26,6 +26,7 @@ mod opened;
 mod portal;
 mod prepared;
 mod recent;
+mod scroll;
 mod setting;
 mod simple;
 mod texts;

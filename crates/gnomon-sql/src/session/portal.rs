@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
-use super::{Format, prepared::Prepared};
+use super::{Format, prepared::Prepared, scroll::Place};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
@@ -37,6 +37,10 @@ pub(super) struct Portal {
     pub(super) tag: Option<String>,
     /// DECLARE ... WITH HOLD: it stays when its transaction commits.
     pub(super) hold: bool,
+    /// True if a fetch has failed: then it is not run any more.
+    pub(super) is_failed: bool,
+    /// Where a cursor is among its rows.
+    pub(super) place: Place,
     /// True if the transaction that made it has committed.
     committed: bool,
     /// The formats in which a client wants the columns of its rows.
@@ -91,6 +95,7 @@ impl Portal {
             statement: self.text.to_string(),
             opened: self.opened,
             is_holdable: self.hold,
+            is_scrollable: self.place.is_scrollable(),
         }
     }
 
@@ -211,6 +216,8 @@ impl Portals {
             done: false,
             tag: None,
             hold: false,
+            is_failed: false,
+            place: Place::forward_only(),
             committed: false,
             formats: Arc::default(),
             memory,
@@ -352,13 +359,10 @@ impl Portals {
         let alarm = session.start_statement()?;
         session.refuse_any_if_failed()?;
         self.settle(session, Some(name))?;
-        if portal.done && portal.columns().is_none() {
-            return Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("portal \"{name}\" cannot be run"),
-            ));
+        match portal.done && portal.columns().is_none() {
+            true => Err(cannot_be_run(name)),
+            false => Ok(alarm),
         }
-        Ok(alarm)
     }
 
     /// Reads the rest of the cursors that stay beyond the transaction, before it commits.
@@ -385,6 +389,12 @@ fn counted(tag: Option<&str>, rows: u64) -> String {
         Some((command, _)) => format!("{command} {rows}"),
         None => tag.to_owned(),
     }
+}
+
+/// The error of a portal that is not run once more.
+pub(super) fn cannot_be_run(name: &str) -> SqlError {
+    let message = format!("portal \"{name}\" cannot be run");
+    SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
 fn missing(kind: &str, name: &str) -> SqlError {

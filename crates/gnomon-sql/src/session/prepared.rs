@@ -59,10 +59,8 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Returns what there is to run, without values for parameters; nothing of an empty text.
     pub(super) fn command(&self) -> Option<Command<'_>> {
-        self.parsed.as_ref().map(|parsed| {
-            let text = self.text.get(parsed.range.clone()).unwrap_or(&self.text);
-            Command { parsed, text, is_alone: false, types: &[], values: &[] }
-        })
+        let parsed = self.parsed.as_ref()?;
+        Some(Command { parsed, text: &self.text, is_alone: false, types: &[], values: &[] })
     }
 
     /// Returns its statement; none if its text is empty.

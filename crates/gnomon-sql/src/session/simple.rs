@@ -149,8 +149,7 @@ fn run_all(session: &mut Session, sql: &str, statements: &[Written], sink: &mut 
     for (i, statement) in statements.iter().enumerate() {
         let parsed = statement.parsed(sql)?;
         let before = session.context.settings.clone();
-        let text = &sql[parsed.range.clone()];
-        let command = Command { parsed: &parsed, text, is_alone: last == 0, types: &[], values: &[] };
+        let command = Command { parsed: &parsed, text: sql, is_alone: last == 0, types: &[], values: &[] };
         let tag = on_fit_stack(parsed.nesting, || session.run(command, sink))?;
         match i == last {
             true => complete(session, &tag, &before, sink)?,

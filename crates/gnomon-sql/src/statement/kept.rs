@@ -163,7 +163,7 @@ impl Output for KeptRows {
     }
 }
 
-fn failed(error: io::Error) -> SqlError {
+pub(super) fn failed(error: io::Error) -> SqlError {
     let state = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqlState::DISK_FULL,
         _ => SqlState::IO_ERROR,

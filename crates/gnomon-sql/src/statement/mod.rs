@@ -5,7 +5,7 @@
 //! - [`compiled`]: procedures, parsed and planned; [`call`]: their statements, one after another;
 //!   [`replay`]: calls in the log of commits;
 //! - [`lift`]: literals as parameters, so that texts share a plan;
-//! - [`kept`]: rows that wait for their client.
+//! - [`kept`]: rows that wait for their client; [`scroll`]: those that a cursor can go back to.
 
 mod call;
 mod compiled;
@@ -14,6 +14,7 @@ mod lift;
 mod plan;
 mod replay;
 mod run;
+mod scroll;
 
 pub(crate) use compiled::{Compiled, Procedures, check_body};
 pub(crate) use kept::KeptRows;
@@ -21,3 +22,4 @@ pub(crate) use lift::LiftedLiterals;
 pub(crate) use plan::{Plan, plan};
 pub use replay::procedures;
 pub(crate) use run::{Executor, Running, begin, bind_arguments, fetch};
+pub(crate) use scroll::PassedRows;

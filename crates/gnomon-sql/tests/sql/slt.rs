@@ -119,7 +119,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    alter, basics, constraints, copy, dml, errors, intervals, limits, never_computed, numerics, page_sizes,
+    alter, basics, constraints, copy, cursors, dml, errors, intervals, limits, never_computed, numerics, page_sizes,
     parameters, polymorphic,
     partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
     query_levels, query_setops, query_subqueries, recursion, regular_expressions, results, savepoints,

@@ -28,7 +28,7 @@ pub fn bind_locks(
         }
         for table in &clause.tables {
             if table.schema.is_some() {
-                let message = format!("{} must specify unqualified relation names", lock_words(clause));
+                let message = format!("{} must specify unqualified relation names", clause.strength.words());
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(table.position()));
             }
         }
@@ -41,7 +41,7 @@ pub fn bind_locks(
                 let message = format!(
                     "relation \"{}\" in {} clause not found in FROM clause",
                     table.name.name,
-                    lock_words(clause)
+                    clause.strength.words()
                 );
                 return Err(SqlError::new(SqlState::UNDEFINED_TABLE, message).at(table.position()));
             }
@@ -127,18 +127,9 @@ fn wait_of(clause: &ast::LockingClause) -> LockWait {
     }
 }
 
-fn lock_words(clause: &ast::LockingClause) -> &'static str {
-    match clause.strength {
-        LockStrength::KeyShare => "FOR KEY SHARE",
-        LockStrength::Share => "FOR SHARE",
-        LockStrength::NoKeyUpdate => "FOR NO KEY UPDATE",
-        LockStrength::Update => "FOR UPDATE",
-    }
-}
-
 /// The error of a locking clause, in its own words.
 pub fn not_allowed_words(clause: &ast::LockingClause, what: &str) -> SqlError {
-    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", lock_words(clause)))
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{} {what}", clause.strength.words()))
 }
 
 /// The error of a locking clause in a place where rows are none of a table's.

@@ -196,7 +196,7 @@ pub(super) fn cursor_list(system: System<'_>, rows: &mut Rows) {
             ("statement", string(cursor.statement)),
             ("is_holdable", yes(cursor.is_holdable)),
             ("is_binary", yes(false)),
-            ("is_scrollable", yes(false)),
+            ("is_scrollable", yes(cursor.is_scrollable)),
             ("creation_time", Datum::Timestamptz(cursor.opened)),
         ]);
     }

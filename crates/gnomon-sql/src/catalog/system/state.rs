@@ -239,4 +239,6 @@ pub struct Cursor {
     pub opened: i64,
     /// WITH HOLD.
     pub is_holdable: bool,
+    /// True if it goes back as well.
+    pub is_scrollable: bool,
 }
