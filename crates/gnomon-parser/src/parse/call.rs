@@ -362,11 +362,10 @@ fn substring_or_overlay(p: &mut Parser<'_, '_>, keyword: K, position: Position) 
 
 /// The name of a Unicode normal form, as a string.
 pub(super) fn normal_form(p: &mut Parser<'_, '_>) -> Result<Expr> {
-    let token = p.bump();
-    match token.keyword() {
+    match p.keyword() {
         Some(keyword @ (K::Nfc | K::Nfd | K::Nfkc | K::Nfkd)) => {
             let value = Value::String(keyword.text().to_ascii_uppercase().into());
-            Ok(Expr::Constant(Constant { value, position: token.position() }))
+            Ok(Expr::Constant(Constant { value, position: p.bump().position() }))
         }
         _ => p.fail(),
     }

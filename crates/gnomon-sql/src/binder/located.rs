@@ -15,6 +15,10 @@ pub fn at_expr(error: SqlError, expr: &Expr) -> SqlError {
 /// Gives an error of binding an expression its place, unless something within has said where: a string that cannot be
 /// read, or the operator, name or word of the expression.
 pub(super) fn at_node(error: SqlError, expr: &Expr) -> SqlError {
+    // PostgreSQL shows no place of this one.
+    if error.report().message.starts_with("could not determine polymorphic type") {
+        return error;
+    }
     let position = match expr {
         // What the string stands for may be missing.
         Expr::Cast(cast) if let Some((_, position)) = string_of(&cast.operand) => Some(position),
@@ -164,7 +168,11 @@ fn operands(expr: &Expr) -> Vec<&Expr> {
             case.operand.iter().chain(results).chain(&case.otherwise).collect()
         }
         Expr::Array(array) => array.elements.iter().collect(),
-        Expr::Function(call) => call.arguments.iter().map(|argument| &argument.value).collect(),
+        Expr::Function(call) => {
+            let ordered = if call.is_within_group { &call.order_by[..] } else { &[] };
+            let arguments = call.arguments.iter().map(|argument| &argument.value);
+            arguments.chain(ordered.iter().map(|item| &item.value)).collect()
+        }
         Expr::Coalesce(list) | Expr::Greatest(list) | Expr::Least(list) => list.operands.iter().collect(),
         Expr::NullIf(nullif) => vec![&nullif.left, &nullif.right],
         _ => Vec::new(),

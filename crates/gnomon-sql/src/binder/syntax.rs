@@ -1,13 +1,12 @@
-//! Readings of the syntax tree that several parts share: names, operators, sort keys.
+//! Readings of the syntax tree that several parts share: names, operators.
 
 use gnomon_parser::{
     Position,
-    ast::{self, Constant, OperatorName, QualifiedName, RelationName, SortBy, SortDirection, Value},
+    ast::{self, Constant, OperatorName, QualifiedName, RelationName, Value},
 };
 
 use crate::{
     Result, SqlError, SqlState,
-    executor::{Expr, plan::SortKey},
     types::{Type, format_type},
 };
 
@@ -123,21 +122,6 @@ pub fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<Option<
         },
         |position| Ok(Some(position - 1)),
     )
-}
-
-/// A key with its direction; NULLs come last, or first if it descends, unless the statement says otherwise.
-///
-/// # Errors
-/// 0A000 for USING.
-pub fn sort_key(expr: Expr, item: &SortBy) -> Result<SortKey> {
-    let descending = match &item.direction {
-        SortDirection::Default | SortDirection::Ascending => false,
-        SortDirection::Descending => true,
-        SortDirection::Using(operator) => {
-            return Err(SqlError::unsupported("ORDER BY ... USING").at(operator.position));
-        }
-    };
-    Ok(SortKey { expr, descending, nulls_first: item.is_nulls_first.unwrap_or(descending) })
 }
 
 /// The collations that order as all text does.

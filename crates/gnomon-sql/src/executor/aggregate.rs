@@ -10,13 +10,13 @@ use super::{
     context::{ExecContext, row_bytes},
     eval_all,
     join::OptionalCondition,
-    keys::{row_key, sort_key},
+    keys::{place_of, row_key, sort_key},
     open,
     plan::{self, AggregateCall},
 };
 use crate::{
     Result,
-    functions::Accumulator,
+    functions::{Accumulator, Direct},
     types::{Datum, Row},
 };
 
@@ -69,6 +69,7 @@ impl State {
         if place.is_empty() {
             return self.step(&args, ctx);
         }
+        let args = if call.function.direct() == Some(Direct::Row) { Row::new() } else { args };
         ctx.reserve(place.len() + row_bytes(&args))?;
         self.waiting.push((place, args));
         Ok(())
@@ -85,12 +86,24 @@ impl State {
         Ok(())
     }
 
-    fn finish(mut self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+    /// Returns the value of the aggregate for the group with these keys.
+    fn finish(mut self, call: &AggregateCall, keys: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
+        let compares_row = call.function.direct() == Some(Direct::Row);
+        if call.function.direct().is_some() {
+            let values = eval_all(&call.direct, keys, ctx)?;
+            self.accumulator.direct(match compares_row {
+                true => vec![Datum::Bytea(place_of(&values, &call.order_by))],
+                false => values,
+            })?;
+        }
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by(|a, b| a.0.cmp(&b.0));
-        for (_, args) in &waiting {
+        for (place, args) in waiting {
             ctx.tick()?;
-            self.step(args, ctx)?;
+            match compares_row {
+                true => self.step(&[Datum::Bytea(place.into())], ctx)?,
+                false => self.step(&args, ctx)?,
+            }
         }
         ctx.release(self.counted);
         self.accumulator.finish()
@@ -163,11 +176,12 @@ impl RowSource for AggregateSource {
         if self.groups.is_none() {
             self.groups = Some(self.group(ctx)?.into_iter());
         }
-        let Some((set, mut row, states)) = self.groups.as_mut().and_then(Iterator::next) else {
+        let Some((set, keys, states)) = self.groups.as_mut().and_then(Iterator::next) else {
             return Ok(None);
         };
-        for state in states {
-            row.push(state.finish(ctx)?);
+        let mut row = keys.clone();
+        for (state, call) in states.into_iter().zip(&self.node.calls) {
+            row.push(state.finish(call, &keys, ctx)?);
         }
         for mask in &self.node.masks {
             row.push(Datum::Int4(self.node.grouping(set, mask)));

@@ -56,3 +56,12 @@ pub fn sort_key(order: &[SortKey], row: &[Datum], ctx: &mut ExecContext<'_>) -> 
     }
     Ok(key.into())
 }
+
+/// The place that values have in an order: bytes that compare as `order` says.
+pub fn place_of(values: &[Datum], order: &[SortKey]) -> Box<[u8]> {
+    let mut key = Vec::with_capacity(16 * order.len());
+    for (value, part) in values.iter().zip(order) {
+        keys::encode(&mut key, value, part.descending, part.nulls_first);
+    }
+    key.into()
+}

@@ -36,4 +36,11 @@ pub(super) fn declare(all: &mut Declarations) {
             all.add(name, pair, Type::Bool, eval).comparison = Some(comparison);
         }
     }
+    // By the bytes, as all collations here are.
+    for (name, eval) in [("~<~", LESS), ("~<=~", LESS_OR_EQUAL), ("~>~", GREATER), ("~>=~", GREATER_OR_EQUAL)]
+    {
+        for ty in [Type::Text, Type::Bpchar] {
+            all.add(name, &[ty, ty], Type::Bool, eval);
+        }
+    }
 }

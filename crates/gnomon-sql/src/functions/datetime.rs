@@ -346,8 +346,8 @@ fn make_time(a: &[Datum], from: usize) -> Result<i64> {
 }
 
 fn make_interval(a: &[Datum]) -> Result<Datum> {
-    let part = |i: usize| if i < a.len() { integer(a, i) } else { Ok(0) };
-    let seconds = if a.len() > 6 { float(a, 6)? } else { 0.0 };
+    let part = |i: usize| integer(a, i);
+    let seconds = float(a, 6)?;
     let fail = || SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "interval out of range");
     let months = part(0)? * 12 + part(1)?;
     let days = part(2)? * 7 + part(3)?;
@@ -514,26 +514,33 @@ fn makers(all: &mut Declarations) {
             return Err(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range"));
         }
         Ok(Datum::Date(days as i32))
-    });
-    all.add("make_time", &[INT4, INT4, FLOAT8], TIME, |_, a| make_time(a, 0).map(Datum::Time));
+    })
+    .names(&["year", "month", "day"]);
+    all.add("make_time", &[INT4, INT4, FLOAT8], TIME, |_, a| make_time(a, 0).map(Datum::Time))
+        .names(&["hour", "min", "sec"]);
+    let names = &["year", "month", "mday", "hour", "min", "sec", "timezone"];
     let parts = [INT4, INT4, INT4, INT4, INT4, FLOAT8];
     all.add("make_timestamp", &parts, TIMESTAMP, |_, a| {
         let civil = Civil { micros: make_time(a, 3)?, ..make_date(a)? };
         civil.timestamp().map(Datum::Timestamp)
-    });
+    })
+    .names(&names[..6]);
     all.add("make_timestamptz", &parts, TIMESTAMPTZ, |cx, a| {
         let civil = Civil { micros: make_time(a, 3)?, ..make_date(a)? };
         Ok(Datum::Timestamptz(in_range(cx.zone.to_utc(civil.timestamp()?))?))
     })
+    .names(&names[..6])
     .stable();
     all.add("make_timestamptz", &[INT4, INT4, INT4, INT4, INT4, FLOAT8, TEXT], TIMESTAMPTZ, |_, a| {
         let civil = Civil { micros: make_time(a, 3)?, ..make_date(a)? };
         Ok(Datum::Timestamptz(in_range(made_zone(text(a, 6)?)?.to_utc(civil.timestamp()?))?))
-    });
+    })
+    .names(names);
     let parts = [INT4, INT4, INT4, INT4, INT4, INT4, FLOAT8];
-    for count in 0..=parts.len() {
-        all.add("make_interval", &parts[..count], INTERVAL, |_, a| make_interval(a));
-    }
+    let zero = || vec![Datum::Int4(0); 6].into_iter().chain([Datum::Float8(0.0)]).collect();
+    all.add("make_interval", &parts, INTERVAL, |_, a| make_interval(a))
+        .names(&["years", "months", "weeks", "days", "hours", "mins", "secs"])
+        .defaults(zero());
     all.add("to_timestamp", &[FLOAT8], TIMESTAMPTZ, |_, a| {
         let seconds = float(a, 0)?;
         if seconds.is_nan() {
@@ -571,7 +578,7 @@ fn zones(all: &mut Declarations) {
 }
 
 /// The time of day after an interval, around midnight.
-fn time_add(micros: i64, value: Interval) -> Datum {
+pub(super) fn time_add(micros: i64, value: Interval) -> Datum {
     Datum::Time((i128::from(micros) + i128::from(value.micros)).rem_euclid(i128::from(DAY)) as i64)
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::{Comparison, Eval, Volatility};
-use crate::types::Type;
+use crate::types::{Datum, Type};
 
 /// A parameter or result of a declared function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +28,18 @@ impl From<Type> for Param {
 }
 
 /// A function as it is declared.
+#[derive(Clone)]
 pub(super) struct Declaration {
     pub name: &'static str,
     pub params: Vec<Param>,
     /// The last parameter may be repeated.
     pub variadic: bool,
+    /// A NULL array behind VARIADIC is an empty one; else it makes the result NULL.
+    pub null_list_is_empty: bool,
+    /// The names of its parameters, if calls may use them.
+    pub names: &'static [&'static str],
+    /// The values of its last parameters where a call leaves them out.
+    pub defaults: Vec<Datum>,
     pub result: Param,
     pub strict: bool,
     pub volatility: Volatility,
@@ -98,6 +105,9 @@ impl Declarations {
             name,
             params: params.iter().map(|param| (*param).into()).collect(),
             variadic: false,
+            null_list_is_empty: false,
+            names: &[],
+            defaults: Vec::new(),
             result: result.into(),
             strict: true,
             volatility: Volatility::Immutable,
@@ -130,6 +140,24 @@ impl Declaration {
         self
     }
 
+    /// Called with a NULL array behind VARIADIC as with an empty one.
+    pub(super) fn null_list_is_empty(&mut self) -> &mut Declaration {
+        self.null_list_is_empty = true;
+        self
+    }
+
+    /// Gives its parameters names.
+    pub(super) fn names(&mut self, names: &'static [&'static str]) -> &mut Declaration {
+        self.names = names;
+        self
+    }
+
+    /// Gives its last parameters values that calls may leave out.
+    pub(super) fn defaults(&mut self, defaults: Vec<Datum>) -> &mut Declaration {
+        self.defaults = defaults;
+        self
+    }
+
     /// The parameter at a position, the variadic one repeated.
     pub(super) fn param_at(&self, position: usize) -> Option<Param> {
         self.params.get(position).or_else(|| self.params.last().filter(|_| self.variadic)).copied()
@@ -137,6 +165,7 @@ impl Declaration {
 
     /// True if it takes so many arguments.
     pub(super) fn takes(&self, count: usize) -> bool {
-        if self.variadic { count >= self.params.len() } else { count == self.params.len() }
+        let least = self.params.len() - self.defaults.len();
+        count >= least && (self.variadic || count <= self.params.len())
     }
 }

@@ -186,6 +186,7 @@ pub(super) fn declare(all: &mut Declarations) {
     .stable();
     all.add("format", &[Param::Is(Type::Text), Param::Any], Type::Text, format)
         .variadic()
+        .null_list_is_empty()
         .not_strict()
         .stable();
 }

@@ -113,7 +113,8 @@ fn unescape_unicode(text: &str) -> Result<Datum> {
 
 pub(super) fn declare(all: &mut Declarations) {
     let names = Type::Array(Scalar::Text);
-    all.add("parse_ident", &[Type::Text], names, |_, a| parse_ident(text(a, 0)?, true));
-    all.add("parse_ident", &[Type::Text, Type::Bool], names, |_, a| parse_ident(text(a, 0)?, boolean(a, 1)?));
+    all.add("parse_ident", &[Type::Text, Type::Bool], names, |_, a| parse_ident(text(a, 0)?, boolean(a, 1)?))
+        .names(&["str", "strict"])
+        .defaults(vec![Datum::Bool(true)]);
     all.add("unistr", &[Type::Text], Type::Text, |_, a| unescape_unicode(text(a, 0)?));
 }

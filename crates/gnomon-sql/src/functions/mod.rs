@@ -4,7 +4,7 @@
 //! it is strict, how volatile it is, and how to run it. Casting the arguments is the binder's work; a handle is called
 //! with values of exactly its argument types.
 //!
-//! - [`resolve_operator`], [`resolve_function`], [`resolve_set_function`], [`resolve_aggregate`], [`resolve_cast`];
+//! - [`resolve_operator`], [`resolve_call`], [`resolve_set_function`], [`resolve_aggregate`], [`resolve_cast`];
 //! - the functions themselves: `operators`, `comparison`, `math`, `strings`, `encoding`, `pattern`, `arrays`,
 //!   `datetime`, `format`, `template` (to_char and its like), and those of `sets` and `aggregates`;
 //! - `declaration` is what each of these files imports to declare its functions, and `registry` collects them all;
@@ -28,6 +28,7 @@ mod keywords;
 mod lexical;
 mod math;
 mod operators;
+mod overlaps;
 mod pattern;
 mod registry;
 mod resolve;
@@ -40,11 +41,12 @@ mod trigonometry;
 
 use std::{fmt, sync::Arc};
 
-pub use aggregates::{Accumulator, AggregateRef};
+pub use aggregates::{Accumulator, AggregateRef, Direct};
 pub use pattern::like_prefix;
 pub use registry::{function_exists, is_aggregate, is_set_function};
 pub use resolve::{
-    resolve_aggregate, resolve_cast, resolve_function, resolve_operator, resolve_set_function, undetermined,
+    Arguments, Given, ResolvedCall, check_function, missing_function, resolve_aggregate, resolve_call,
+    resolve_cast, resolve_operator, resolve_set_function, undetermined,
 };
 pub use sets::{Rows, SetFunctionRef};
 pub use strings::quote_ident;
@@ -136,7 +138,18 @@ pub struct Function {
     /// How its result may change.
     pub volatility: Volatility,
     comparison: Option<Comparison>,
+    /// Set if its last argument is an array whose elements are the arguments.
+    spread: Option<NullList>,
     body: Body,
+}
+
+/// The meaning of NULL in the place of an array behind VARIADIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NullList {
+    /// The result is NULL.
+    Null,
+    /// An empty array.
+    Empty,
 }
 
 impl std::ops::Deref for FunctionRef {
@@ -182,6 +195,11 @@ impl Function {
         }
     }
 
+    /// True if its last argument is an array whose elements are the arguments: that of VARIADIC.
+    pub fn is_spread(&self) -> bool {
+        self.spread.is_some()
+    }
+
     /// Runs it on values of its argument types.
     ///
     /// # Errors
@@ -190,6 +208,16 @@ impl Function {
         if self.strict && arguments.iter().any(Datum::is_null) {
             return Ok(Datum::Null);
         }
+        let list;
+        let arguments = match (self.spread, arguments) {
+            (Some(NullList::Null), [.., Datum::Null]) => return Ok(Datum::Null),
+            (Some(_), [first @ .., Datum::Null]) => first,
+            (Some(_), [first @ .., Datum::Array(_, items)]) => {
+                list = [first, items].concat();
+                &list[..]
+            }
+            _ => arguments,
+        };
         let is_long = arguments.iter().any(limit::is_large);
         limit::watched(cx, is_long, || match &self.body {
             Body::Native(eval) => limit::check_after(self.typed(eval(cx, arguments)?)),
@@ -214,7 +242,10 @@ impl fmt::Debug for FunctionRef {
 /// The same function on the same types.
 impl PartialEq for FunctionRef {
     fn eq(&self, other: &FunctionRef) -> bool {
-        self.name == other.name && self.is_operator == other.is_operator && self.arguments == other.arguments
+        self.name == other.name
+            && self.is_operator == other.is_operator
+            && self.spread == other.spread
+            && self.arguments == other.arguments
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
     aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
-    format, lexical, math, operators, pattern, sets, strings, template, trigonometry,
+    format, lexical, math, operators, overlaps, pattern, sets, strings, template, trigonometry,
 };
 #[cfg(test)]
 use crate::types::Type;
@@ -24,6 +24,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     template::declare(&mut all);
     arrays::declare(&mut all);
     datetime::declare(&mut all);
+    overlaps::declare(&mut all);
     environment::declare(&mut all);
     all
 });

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::{
-    AggregateRef, Body, CastRef, Function, FunctionRef, SetFunctionRef, Volatility, aggregates,
+    AggregateRef, Body, CastRef, Function, FunctionRef, NullList, SetFunctionRef, Volatility, aggregates,
     declaration::{Declaration, DeclaredBody, Param},
     registry::{AGGREGATES, FUNCTIONS, OPERATORS, SETS},
     sets,
@@ -122,35 +122,173 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
     }
 }
 
-/// The function for arguments of these types. A type's name with one argument is a cast.
+/// The arguments of a call as it has them.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// Their types.
+    pub types: &'a [Type],
+    /// The names of the last ones.
+    pub names: &'a [String],
+    /// True if VARIADIC stands before the last one.
+    pub is_variadic: bool,
+}
+
+impl<'a> From<&'a [Type]> for Arguments<'a> {
+    fn from(types: &'a [Type]) -> Arguments<'a> {
+        Arguments { types, names: &[], is_variadic: false }
+    }
+}
+
+/// The value that a call gives to a parameter.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// The argument with this number.
+    Argument(usize),
+    /// That of the declaration.
+    Default(Datum),
+}
+
+/// A function, and the values of its parameters in their order.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "named as what they are")]
+pub struct ResolvedCall {
+    pub function: FunctionRef,
+    pub given: Vec<Given>,
+}
+
+/// The function that a call means. A type's name with one argument is a cast.
 ///
 /// # Errors
 /// 42883 if there is none, 42725 if several fit equally.
-pub fn resolve_function(name: &str, given: &[Type]) -> Result<FunctionRef> {
+pub fn resolve_call(name: &str, arguments: Arguments<'_>) -> Result<ResolvedCall> {
+    let given = arguments.types;
     let candidates = FUNCTIONS.of(name);
-    if let Some(chosen) = exact(candidates, given) {
-        return Ok(finish(&chosen, false, given));
+    if !arguments.names.is_empty() || arguments.is_variadic {
+        return resolve_notation(name, candidates, arguments);
     }
-    if let [from] = given
-        && let Some(cast) = cast_by_name(name, *from)
+    let chosen = match exact(candidates, given) {
+        Some(chosen) => Ok(chosen),
+        None => {
+            if let [from] = given
+                && let Some(function) = cast_by_name(name, *from)
+            {
+                return Ok(ResolvedCall { function, given: vec![Given::Argument(0)] });
+            }
+            choose(candidates, given)
+        }
+    };
+    let mut chosen = chosen.map_err(|failure| function_error(name, arguments, &failure))?;
+    let all = (0..given.len()).map(Given::Argument);
+    let missing = chosen.declaration.params.len().saturating_sub(given.len());
+    let defaults = &chosen.declaration.defaults;
+    let defaults = &defaults[defaults.len() - missing.min(defaults.len())..];
+    for param in chosen.declaration.params.iter().skip(given.len()) {
+        chosen.arguments.extend(exact_type(*param));
+    }
+    let values = all.chain(defaults.iter().cloned().map(Given::Default)).collect();
+    Ok(ResolvedCall { function: finish(&chosen, false, given), given: values })
+}
+
+fn exact_type(param: Param) -> Option<Type> {
+    match param {
+        Param::Is(ty) => Some(ty),
+        _ => None,
+    }
+}
+
+/// The function that a call with names or VARIADIC means. Each candidate is looked at as if it were declared in the order
+/// of the call.
+fn resolve_notation(
+    name: &str,
+    candidates: &[Declaration],
+    arguments: Arguments<'_>,
+) -> Result<ResolvedCall> {
+    let given = arguments.types;
+    let as_called = candidates.iter().filter_map(|declaration| {
+        let places = places(declaration, arguments)?;
+        let mut params: Vec<Param> = places.iter().map(|place| declaration.params[*place]).collect();
+        if let (true, true, Some(last)) = (arguments.is_variadic, declaration.variadic, params.last_mut())
+            && let Param::Is(ty) = *last
+        {
+            *last = Param::Is(ty.array()?);
+        }
+        let called = Declaration { params, variadic: false, defaults: Vec::new(), ..declaration.clone() };
+        Some((called, (declaration, places)))
+    });
+    let (called, declared): (Vec<Declaration>, Vec<(&Declaration, Vec<usize>)>) = as_called.unzip();
+    let chosen = exact(&called, given).map_or_else(|| choose(&called, given), Ok);
+    let mut chosen = chosen.map_err(|failure| function_error(name, arguments, &failure))?;
+    let number = called.iter().position(|one| std::ptr::eq(one, chosen.declaration)).unwrap_or(0);
+    let (declaration, places) = &declared[number];
+    let mut values = Vec::with_capacity(declaration.params.len());
+    let mut types = Vec::with_capacity(declaration.params.len());
+    for (place, param) in declaration.params.iter().enumerate() {
+        let argument = places.iter().position(|other| *other == place);
+        let default = (place + declaration.defaults.len()).checked_sub(declaration.params.len());
+        match (argument, default.and_then(|default| declaration.defaults.get(default))) {
+            (Some(argument), _) => {
+                values.push(Given::Argument(argument));
+                types.push(chosen.arguments[argument]);
+            }
+            (None, Some(default)) => {
+                values.push(Given::Default(default.clone()));
+                types.extend(exact_type(*param));
+            }
+            (None, None) => return Err(function_error(name, arguments, &Failure::None)),
+        }
+    }
+    chosen.arguments = types;
+    let mut function = finish(&chosen, false, given);
+    if arguments.is_variadic
+        && declaration.variadic
+        && let Some(function) = Arc::get_mut(&mut function.0)
     {
-        return Ok(cast);
+        function.spread = Some(if declaration.null_list_is_empty { NullList::Empty } else { NullList::Null });
     }
-    match choose(candidates, given) {
-        Ok(chosen) => Ok(finish(&chosen, false, given)),
-        Err(failure) => Err(function_error(name, given, &failure)),
+    Ok(ResolvedCall { function, given: values })
+}
+
+/// The parameters that the arguments of a call with names or VARIADIC are for, if the function can be called so.
+fn places(declaration: &Declaration, arguments: Arguments<'_>) -> Option<Vec<usize>> {
+    let count = arguments.types.len();
+    if arguments.is_variadic && count != declaration.params.len() {
+        return None;
     }
+    let positional = count - arguments.names.len();
+    let mut places: Vec<usize> = (0..positional).collect();
+    for name in arguments.names {
+        let place = declaration.names.iter().position(|other| other == name)?;
+        places.push(Some(place).filter(|place| !places.contains(place))?);
+    }
+    let required = declaration.params.len() - declaration.defaults.len();
+    let is_complete = (0..required).all(|place| places.contains(&place));
+    let fits = is_complete && positional <= declaration.params.len();
+    // The array itself may have a name only as the last parameter.
+    let is_last = !arguments.is_variadic || places.last() == Some(&(count - 1));
+    (fits && is_last).then_some(places)
 }
 
 /// The set-returning function for arguments of these types.
 ///
 /// # Errors
-/// As [`resolve_function`].
-pub fn resolve_set_function(name: &str, given: &[Type]) -> Result<SetFunctionRef> {
-    let candidates = SETS.of(name);
+/// As [`resolve_call`].
+pub fn resolve_set_function(name: &str, arguments: Arguments<'_>) -> Result<SetFunctionRef> {
+    let candidates = if arguments.names.is_empty() { SETS.of(name) } else { &[] };
+    let given = arguments.types;
     match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
         Ok(chosen) => Ok(sets::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())),
-        Err(failure) => Err(function_error(name, given, &failure)),
+        Err(failure) => Err(function_error(name, arguments, &failure)),
+    }
+}
+
+/// Checks that a function exists that a call may mean, be it one that returns a value or a set.
+///
+/// # Errors
+/// As [`resolve_call`].
+pub fn check_function(name: &str, arguments: Arguments<'_>) -> Result<()> {
+    match SETS.has(name) {
+        true => resolve_set_function(name, arguments).map(drop),
+        false => resolve_call(name, arguments).map(drop),
     }
 }
 
@@ -158,22 +296,31 @@ pub fn resolve_set_function(name: &str, given: &[Type]) -> Result<SetFunctionRef
 /// list of arguments once; `distinct` only checks that this is possible.
 ///
 /// # Errors
-/// As [`resolve_function`]; 42809 for DISTINCT without arguments.
-pub fn resolve_aggregate(name: &str, given: &[Type], distinct: bool) -> Result<AggregateRef> {
+/// As [`resolve_call`]; 42809 for DISTINCT without arguments.
+pub fn resolve_aggregate(name: &str, arguments: Arguments<'_>, distinct: bool) -> Result<AggregateRef> {
+    let given = arguments.types;
     if distinct && given.is_empty() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT specified, but no arguments were given"));
     }
-    let candidates = AGGREGATES.of(name);
+    let candidates = if arguments.names.is_empty() { AGGREGATES.of(name) } else { &[] };
     match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
         Ok(chosen) => {
             aggregates::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())
         }
-        Err(failure) => Err(function_error(name, given, &failure)),
+        Err(failure) => Err(function_error(name, arguments, &failure)),
     }
 }
 
-fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
-    let types: Vec<String> = given.iter().map(|ty| format_type(*ty, None)).collect();
+/// The error for a call of a function that is not there.
+pub fn missing_function(name: &str, arguments: Arguments<'_>) -> SqlError {
+    function_error(name, arguments, &Failure::None)
+}
+
+fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> SqlError {
+    let mut types: Vec<String> = arguments.types.iter().map(|ty| format_type(*ty, None)).collect();
+    for (ty, name) in types.iter_mut().rev().zip(arguments.names.iter().rev()) {
+        *ty = format!("{name} => {ty}");
+    }
     let signature = format!("{name}({})", types.join(", "));
     match failure {
         Failure::None if is_unsupported(name) => SqlError::unsupported(format!("function {name}"))
@@ -194,9 +341,9 @@ fn function_error(name: &str, given: &[Type], failure: &Failure) -> SqlError {
 }
 
 /// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, waiting
-/// for advisory locks, large objects, notifications, ordered sets.
+/// for advisory locks, large objects, notifications, ranges.
 fn is_unsupported(name: &str) -> bool {
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 16] = [
         "to_json",
         "to_jsonb",
         "row_to_json",
@@ -208,9 +355,8 @@ fn is_unsupported(name: &str) -> bool {
         "plainto_tsquery",
         "setweight",
         "pg_notify",
-        "percentile_cont",
-        "percentile_disc",
-        "mode",
+        "range_agg",
+        "range_intersect_agg",
         "pg_export_snapshot",
         "pg_logical_emit_message",
         "query_to_xml",
@@ -248,6 +394,7 @@ fn cast_by_name(name: &str, from: Type) -> Option<FunctionRef> {
         strict: true,
         volatility: cast.volatility,
         comparison: None,
+        spread: None,
         body: Body::Cast(cast),
     })))
 }
@@ -262,6 +409,7 @@ fn finish(chosen: &Chosen, is_operator: bool, given: &[Type]) -> FunctionRef {
         strict: declaration.strict,
         volatility: declaration.volatility,
         comparison: declaration.comparison,
+        spread: None,
         body: match declaration.body {
             DeclaredBody::Native(eval) => Body::Native(eval),
             DeclaredBody::Environment => Body::Environment(declaration.name),

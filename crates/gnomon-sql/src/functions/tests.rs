@@ -4,8 +4,8 @@ use gnomon_parser::ast::{Cast, Constant, Expr, LikeKind, SystemValue, SystemValu
 use proptest::prelude::*;
 
 use super::{
-    Comparison, Function, Volatility, like_prefix, resolve_aggregate, resolve_cast, resolve_function,
-    resolve_operator, resolve_set_function,
+    Comparison, Function, Given, ResolvedCall, Volatility, like_prefix, resolve_aggregate, resolve_call,
+    resolve_cast, resolve_operator, resolve_set_function,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -41,7 +41,13 @@ fn call(cx: &Context, function: &Function, arguments: Vec<Bound>) -> Result<Boun
 
 fn apply(cx: &Context, name: &str, arguments: Vec<Bound>) -> Result<Bound> {
     let types: Vec<Type> = arguments.iter().map(|bound| bound.ty).collect();
-    let function = resolve_function(name, &types)?;
+    let ResolvedCall { function, given } = resolve_call(name, types[..].into())?;
+    let mut values = arguments.into_iter();
+    let of = |(given, ty): (Given, &Type)| match given {
+        Given::Argument(_) => values.next(),
+        Given::Default(value) => Some(Bound { ty: *ty, value }),
+    };
+    let arguments = given.into_iter().zip(function.arguments()).filter_map(of).collect();
     call(cx, &function, arguments)
 }
 
@@ -160,7 +166,7 @@ fn expressions_as_postgresql() {
     assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Lines `aggregate|type|values|result`: the values separated by blanks, `~` for NULL.
+/// Lines `aggregate|type|values|result`: the values separated by blanks, those of a pair by a semicolon, `~` for NULL.
 #[test]
 fn aggregates_as_postgresql() {
     let mut failures = Vec::new();
@@ -169,13 +175,24 @@ fn aggregates_as_postgresql() {
         let [name, type_name, values, expected] = parts[..] else { panic!("four parts: {line}") };
         let result = with_context(|cx| {
             let ty = crate::types::parse_type_name(type_name)?.ty;
-            let given = if name == "string_agg" { vec![ty, Type::Unknown] } else { vec![ty] };
-            let aggregate = resolve_aggregate(name, &given, false)?;
+            let is_of_pairs = name.starts_with("regr_") || name.starts_with("co") && name != "count";
+            let given = match name {
+                "string_agg" => vec![ty, Type::Unknown],
+                _ if is_of_pairs => vec![ty; 2],
+                _ => vec![ty],
+            };
+            let aggregate = resolve_aggregate(name, given[..].into(), false)?;
             let mut state = aggregate.accumulator();
             for value in values.split(' ').filter(|value| !value.is_empty()) {
-                let datum = if value == "~" { Datum::Null } else { text::input(cx, value, ty.into())? };
-                let argument = convert(cx, Bound { ty, value: datum }, aggregate.arguments()[0])?;
-                state.step(&[argument, Datum::text(",")][..given.len()])?;
+                let argument = |value: &str| {
+                    let value = if value == "~" { Datum::Null } else { text::input(cx, value, ty.into())? };
+                    convert(cx, Bound { ty, value }, aggregate.arguments()[0])
+                };
+                let row = match value.split_once(';') {
+                    Some((first, second)) => [argument(first)?, argument(second)?],
+                    None => [argument(value)?, Datum::text(",")],
+                };
+                state.step(&row[..given.len()])?;
             }
             let value = state.finish()?;
             (!value.is_null()).then(|| text::output(cx, &value, aggregate.returns())).transpose()
@@ -210,7 +227,7 @@ fn operators_tell_what_indexes_need() {
 fn sets_as_postgresql() {
     let rows = |name: &str, arguments: &[&str], types: &[Type]| {
         with_context(|cx| -> Result<String> {
-            let function = resolve_set_function(name, types)?;
+            let function = resolve_set_function(name, types.into())?;
             let values = arguments
                 .iter()
                 .zip(types)
@@ -292,7 +309,7 @@ fn no_function_panics() {
                     _ => unreachable!("operators have one or two operands"),
                 }
             } else {
-                resolve_function(name, &types)
+                resolve_call(name, types[..].into()).map(|call| call.function)
             };
             let function = function.unwrap_or_else(|error| panic!("{name}{types:?}: {error:?}"));
             for _ in 0..rounds {
@@ -346,7 +363,7 @@ proptest! {
             ];
             for (name, values) in calls {
                 let types: Vec<Type> = values.iter().map(Datum::natural_type).collect();
-                let _ = resolve_function(name, &types).expect(name).call(cx, &values);
+                let _ = resolve_call(name, types[..].into()).map(|call| call.function).expect(name).call(cx, &values);
             }
         });
     }

@@ -156,12 +156,13 @@ fn exprs_of_call(call: &AggregateCall) -> impl Iterator<Item = &Expr> {
 }
 
 fn is_kept(call: &AggregateCall) -> bool {
-    exprs_of_call(call).any(has_effects)
+    exprs_of_call(call).chain(&call.direct).any(has_effects)
 }
 
 /// An aggregate that takes no row.
 fn unfed(call: AggregateCall) -> AggregateCall {
     AggregateCall {
+        direct: call.direct.iter().map(null).collect(),
         args: call.args.iter().map(null).collect(),
         distinct: false,
         order_by: Vec::new(),

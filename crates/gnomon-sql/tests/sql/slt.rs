@@ -119,10 +119,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    alter, basics, constraints, copy, cursors, dml, errors, intervals, limits, never_computed, numerics, page_sizes,
-    parameters, polymorphic,
-    partitions, postgres, prepared, procedures, query_access, query_aggregates, query_errors, query_joins,
-    query_levels, query_setops, query_subqueries, recursion, regular_expressions, results, savepoints,
-    semantic_locks, sequences, settings, snapshots, spellings, stored, templates, templates_of_times, time_zones, transactions,
-    two_phase, view_stars, views
+    alter, basics, call_notation, constraints, copy, cursors, dml, errors, intervals, limits, never_computed,
+    numerics, ordered_sets, page_sizes, parameters, partitions, polymorphic, postgres, prepared, procedures,
+    query_access, query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries,
+    recursion, regular_expressions, results, savepoints, semantic_locks, sequences, settings, snapshots, spellings,
+    stored, templates, templates_of_times, time_zones, transactions, two_phase, view_stars, views
 }

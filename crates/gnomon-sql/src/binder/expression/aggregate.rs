@@ -13,14 +13,15 @@ use crate::{
     binder::{
         located::at_expr,
         scope::{Clause, Place},
-        syntax::sort_key,
+        typing::AggregateForm,
     },
     executor::{
         Expr,
         expr::ExprKind,
         plan::{AggregateCall, SortKey},
     },
-    types::{ColumnType, Type},
+    functions::Direct,
+    types::{ColumnType, Type, cast::CastContext},
 };
 
 fn refused(message: impl Into<String>) -> SqlError {
@@ -116,29 +117,106 @@ impl ExpressionBinder<'_, '_> {
         call: &ast::FunctionCall,
         place: Place<'_>,
     ) -> Result<AggregateCall> {
+        if call.is_within_group {
+            return self.ordered_set_parts(name, call, place);
+        }
         let inside = Place { in_aggregate: true, ..place };
         let args = self.call_arguments(call, inside)?;
-        let filter = match &call.filter {
-            Some(filter) => Some(self.bind_condition(filter, Place { clause: Clause::Filter, ..inside })?),
-            None => None,
-        };
+        let filter = self.aggregate_filter(call, inside)?;
         let distinct = call.is_distinct;
-        let (function, args, ty) = self.statement.typing.aggregate(name, args, call.has_star, distinct)?;
+        let form = AggregateForm {
+            has_star: call.has_star,
+            is_distinct: distinct,
+            is_ordered: !call.order_by.is_empty(),
+            ..AggregateForm::default()
+        };
+        let typing = &mut self.statement.typing;
+        let function = typing.aggregate(name, args.described(&args.types()), form)?;
+        let args = typing.arguments(args.values, function.arguments())?;
         let mut order_by: Vec<SortKey> = Vec::with_capacity(call.order_by.len());
         for item in &call.order_by {
             let expr = self.bind(&item.value, inside)?;
             let expr = self.statement.typing.known(expr)?;
-            if distinct && !args.iter().any(|arg| arg.same(&expr)) {
+            if distinct && !args.iter().any(|arg| as_given(arg).same(&expr)) {
                 let error = SqlError::new(
                     SqlState::INVALID_COLUMN_REFERENCE,
                     "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list",
                 );
                 return Err(at_expr(error, &item.value));
             }
-            order_by.push(sort_key(expr, item)?);
+            order_by.push(self.statement.typing.sort_key(expr, item)?);
         }
-        let ty: ColumnType = ty.into();
-        Ok(AggregateCall { function, args, distinct, order_by, filter, ty })
+        let ty: ColumnType = function.returns().into();
+        Ok(AggregateCall { function, direct: Vec::new(), args, distinct, order_by, filter, ty })
+    }
+
+    /// The parts of an aggregate with WITHIN GROUP.
+    fn ordered_set_parts(
+        &mut self,
+        name: &str,
+        call: &ast::FunctionCall,
+        place: Place<'_>,
+    ) -> Result<AggregateCall> {
+        let inside = Place { in_aggregate: true, ..place };
+        // The direct arguments do not decide which level the aggregate belongs to.
+        let named = place.scope.take_named();
+        let mut args = self.call_arguments(call, inside)?;
+        let direct_depth = place.scope.innermost_named();
+        place.scope.take_named();
+        place.scope.add_named(&named);
+        let direct = args.values.len();
+        for item in &call.order_by {
+            args.values.push(self.bind(&item.value, inside)?);
+        }
+        let filter = self.aggregate_filter(call, inside)?;
+        let form = AggregateForm { within_group: Some(call.order_by.len()), ..AggregateForm::default() };
+        let function = self.statement.typing.aggregate(name, args.described(&args.types()), form)?;
+        let mut values = match function.direct() {
+            Some(Direct::Row) => self.rows_alike(args.values, &call.arguments)?,
+            _ => self.statement.typing.arguments(args.values, function.arguments())?,
+        };
+        let args = values.split_off(direct);
+        let mut order_by: Vec<SortKey> = Vec::with_capacity(args.len());
+        for (arg, item) in args.iter().zip(&call.order_by) {
+            order_by.push(self.statement.typing.sort_key(arg.clone(), item)?);
+        }
+        if let (Some(depth), Some(home)) = (direct_depth, place.scope.innermost_named())
+            && depth > home
+            && let Some(first) = call.arguments.first()
+        {
+            let message =
+                "outer-level aggregate cannot contain a lower-level variable in its direct arguments";
+            return Err(at_expr(refused(message), &first.value));
+        }
+        let ty: ColumnType = function.returns().into();
+        Ok(AggregateCall { function, direct: values, args, distinct: false, order_by, filter, ty })
+    }
+
+    /// A row that is compared with others, followed by these: each column of both gets one type.
+    fn rows_alike(&mut self, mut values: Vec<Expr>, row: &[ast::Argument]) -> Result<Vec<Expr>> {
+        for (column, argument) in row.iter().enumerate() {
+            let (what, places) = ("WITHIN GROUP", [row.len() + column, column]);
+            let pair: Vec<Expr> = places.iter().map(|place| values[*place].clone()).collect();
+            let ty = self.common_type(&pair, what, |_| Some(&argument.value))?;
+            let pair = self.statement.typing.all_to(pair, ty, what)?;
+            for (place, value) in places.into_iter().zip(pair) {
+                values[place] = value;
+            }
+        }
+        Ok(values)
+    }
+
+    fn aggregate_filter(&mut self, call: &ast::FunctionCall, inside: Place<'_>) -> Result<Option<Expr>> {
+        let place = Place { clause: Clause::Filter, ..inside };
+        call.filter.as_ref().map(|filter| self.bind_condition(filter, place)).transpose()
+    }
+}
+
+/// An argument as the call has it, without the conversion that the aggregate needs.
+fn as_given(arg: &Expr) -> &Expr {
+    match &arg.kind {
+        ExprKind::Cast { context: CastContext::Implicit, arg } => arg,
+        _ => arg,
     }
 }
 

@@ -6,32 +6,32 @@ use super::{ExpressionBinder, compare::one_column, window::add_window_call};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
+        located::at_expr,
         scope::{Clause, Place},
         syntax::{dotted, function_name},
-        typing::type_name,
+        typing::{AggregateForm, CallArguments, type_name},
     },
     executor::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind},
         plan::{WindowCall, WindowFunction},
     },
-    functions::{function_exists, is_aggregate, is_set_function, resolve_set_function},
+    functions::{check_function, function_exists, is_aggregate, is_set_function, resolve_set_function},
     types::{Datum, Type, shape},
 };
 
 impl ExpressionBinder<'_, '_> {
     /// A call as the statement has it.
     pub fn function_call(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<Expr> {
-        if call.is_within_group {
-            return Err(SqlError::unsupported("WITHIN GROUP"));
-        }
         let name = function_name(&call.name)?;
         if call.is_sql_syntax && !function_exists(&name) {
             return Err(SqlError::unsupported(words_of(&name)));
         }
+        // Window functions and aggregates may share a name.
+        let is_aggregate = is_aggregate(&name) && (!is_empty(call) || !self.is_window_function(&name)?);
         let bound = if call.over.is_some() {
             self.window_call(&name, call, place)
-        } else if is_aggregate(&name) {
+        } else if is_aggregate {
             self.aggregate_call(&name, call, place)
         } else {
             self.plain_call(&name, call, place)
@@ -39,31 +39,53 @@ impl ExpressionBinder<'_, '_> {
         bound.map_err(|error| in_full(error, &name, &call.name))
     }
 
+    /// True if there is a window function of this name without arguments.
+    fn is_window_function(&mut self, name: &str) -> Result<bool> {
+        Ok(self.statement.typing.window_function(name, &CallArguments::default())?.is_some())
+    }
+
     /// A call of what is no aggregate, without OVER.
     fn plain_call(&mut self, name: &str, call: &FunctionCall, place: Place<'_>) -> Result<Expr> {
-        let args = self.call_arguments(call, place)?;
-        let filter = self.call_filter(call, place)?;
-        if self.statement.typing.window_function(name, args.clone())?.is_some() {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("window function {name} requires an OVER clause"),
-            ));
+        let mut args = self.call_arguments(call, place)?;
+        if call.is_within_group {
+            for item in &call.order_by {
+                args.values.push(self.bind(&item.value, place)?);
+            }
         }
-        let refused = match (call.is_distinct, call.has_star, filter.is_some(), call.order_by.is_empty()) {
-            (true, ..) => Some("DISTINCT specified, but"),
-            (_, true, ..) => Some("(*) specified, but"),
-            (_, _, true, _) => Some("FILTER specified, but"),
-            (.., false) => Some("ORDER BY specified, but"),
-            (.., true) => None,
+        let filter = self.call_filter(call, place)?;
+        let misused = |message: String| SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+        if self.statement.typing.window_function(name, &args)?.is_some() {
+            return Err(misused(match call.is_within_group {
+                true => format!("window function {name} cannot have WITHIN GROUP"),
+                false => format!("window function {name} requires an OVER clause"),
+            }));
+        }
+        let clause = match call {
+            FunctionCall { has_star: true, .. } => Some(format!("{name}(*)")),
+            FunctionCall { is_distinct: true, .. } => Some("DISTINCT".to_owned()),
+            FunctionCall { is_within_group: true, .. } => Some("WITHIN GROUP".to_owned()),
+            _ if !call.order_by.is_empty() => Some("ORDER BY".to_owned()),
+            _ => filter.map(|_| "FILTER".to_owned()),
         };
-        if let Some(what) = refused {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("{what} {name} is not an aggregate function"),
-            ));
+        let types = args.types();
+        if let Some(clause) = clause {
+            check_function(name, args.described(&types))?;
+            return Err(misused(format!("{clause} specified, but {name} is not an aggregate function")));
         }
         if !is_set_function(name) {
-            return self.statement.typing.call(name, args);
+            let last = call.arguments.last().filter(|_| call.is_variadic);
+            return self.statement.typing.call_as_written(name, args).map_err(|error| match last {
+                Some(last) if error.state() == SqlState::DATATYPE_MISMATCH => at_expr(error, &last.value),
+                _ => error,
+            });
+        }
+        let function = resolve_set_function(name, args.described(&types))?;
+        if place.in_aggregate {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "aggregate function calls cannot contain set-returning function calls",
+            )
+            .hint("You might be able to move the set-returning function into a LATERAL FROM item."));
         }
         if place.calls.is_none() || !matches!(place.clause, Clause::Select | Clause::OrderBy) {
             return Err(SqlError::new(
@@ -71,9 +93,7 @@ impl ExpressionBinder<'_, '_> {
                 format!("set-returning functions are not allowed in {}", place.clause.name()),
             ));
         }
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
-        let function = resolve_set_function(name, &types)?;
-        let args = self.statement.typing.arguments(args, function.arguments())?;
+        let args = self.statement.typing.arguments(args.values, function.arguments())?;
         let ty = match *function.columns() {
             [(_, ty)] => ty.into(),
             ref fields => shape::record_of(fields),
@@ -87,20 +107,34 @@ impl ExpressionBinder<'_, '_> {
         let unimplemented =
             |what: &str| SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} window functions"));
         let inside = Place { in_window: true, ..place };
-        let args = self.call_arguments(call, inside)?;
+        let mut args = self.call_arguments(call, inside)?;
+        if call.is_within_group {
+            for item in &call.order_by {
+                args.values.push(self.bind(&item.value, inside)?);
+            }
+        }
         let filter = self.call_filter(call, inside)?;
         if call.is_distinct {
             return Err(unimplemented("DISTINCT is not implemented for"));
         }
         let window = self.bind_window(over, place)?;
-        let (function, args, ty) = match self.statement.typing.window_function(name, args.clone())? {
+        let (function, args, ty) = match self.statement.typing.window_function(name, &args)? {
             Some(_) if filter.is_some() => {
                 return Err(unimplemented("FILTER is not implemented for non-aggregate"));
             }
             Some(found) => found,
             None => {
-                let (aggregate, args, ty) =
-                    self.statement.typing.aggregate(name, args, call.has_star, false)?;
+                let typing = &mut self.statement.typing;
+                let form = AggregateForm {
+                    has_star: call.has_star,
+                    is_ordered: !call.order_by.is_empty() && !call.is_within_group,
+                    is_window: true,
+                    within_group: call.is_within_group.then_some(call.order_by.len()),
+                    ..AggregateForm::default()
+                };
+                let aggregate = typing.aggregate(name, args.described(&args.types()), form)?;
+                let args = typing.arguments(args.values, aggregate.arguments())?;
+                let ty = aggregate.returns();
                 (WindowFunction::Aggregate(aggregate), args, ty)
             }
         };
@@ -121,18 +155,25 @@ impl ExpressionBinder<'_, '_> {
     }
 
     /// The arguments of a call.
-    pub(super) fn call_arguments(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<Vec<Expr>> {
-        if call.is_variadic {
-            return Err(SqlError::unsupported("VARIADIC"));
-        }
-        let mut bound = Vec::with_capacity(call.arguments.len());
+    pub fn call_arguments(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<CallArguments> {
+        let values = call.arguments.iter().map(|argument| self.bind(&argument.value, place));
+        let values = values.collect::<Result<Vec<Expr>>>()?;
+        let mut names: Vec<String> = Vec::new();
         for argument in &call.arguments {
-            if let Some(name) = &argument.name {
-                return Err(SqlError::unsupported("an argument with a name").at(name.position));
+            let Some(name) = &argument.name else {
+                if names.is_empty() {
+                    continue;
+                }
+                let message = "positional argument cannot follow named argument";
+                return Err(at_expr(SqlError::new(SqlState::SYNTAX_ERROR, message), &argument.value));
+            };
+            if names.iter().any(|other| **other == *name.name) {
+                let message = format!("argument name \"{}\" used more than once", name.name);
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(name.position));
             }
-            bound.push(self.bind(&argument.value, place)?);
+            names.push(name.name.to_string());
         }
-        Ok(bound)
+        Ok(CallArguments { values, names, is_variadic: call.is_variadic })
     }
 
     fn call_filter(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<Option<Expr>> {
@@ -212,6 +253,11 @@ fn in_full(error: SqlError, name: &str, written: &QualifiedName) -> SqlError {
         Some(hint) => told.hint(hint),
         None => told,
     }
+}
+
+/// True if a call has no arguments, not even those of WITHIN GROUP.
+fn is_empty(call: &FunctionCall) -> bool {
+    call.arguments.is_empty() && !call.is_within_group
 }
 
 /// True if PostgreSQL compares values of these two types without converting one.

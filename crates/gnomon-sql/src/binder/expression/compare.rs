@@ -252,9 +252,37 @@ impl ExpressionBinder<'_, '_> {
 
     /// `IS [NOT] DISTINCT FROM`.
     pub fn is_distinct(&mut self, test: &ast::IsDistinct, place: Place<'_>) -> Result<Expr> {
-        let negated = test.is_negated;
+        if let (Some(left), Some(right)) = (as_row(&test.left), as_row(&test.right)) {
+            return self.rows_distinct(left, right, test.is_negated, place);
+        }
         let left = self.bind(&test.left, place)?;
         let right = self.bind(&test.right, place)?;
+        self.distinct(left, right, test.is_negated)
+    }
+
+    /// `IS [NOT] DISTINCT FROM` of rows, which is that of their fields.
+    fn rows_distinct(
+        &mut self,
+        left: &[ast::Expr],
+        right: &[ast::Expr],
+        negated: bool,
+        place: Place<'_>,
+    ) -> Result<Expr> {
+        let left = self.fields(left, place)?;
+        let right = self.fields(right, place)?;
+        if left.len() != right.len() {
+            return Err(SqlError::new(
+                SqlState::SYNTAX_ERROR,
+                "unequal number of entries in row expressions",
+            ));
+        }
+        let pairs = left.into_iter().zip(right);
+        let tests = pairs.map(|(left, right)| self.distinct(left, right, negated));
+        let tests = tests.collect::<Result<Vec<Expr>>>()?;
+        Ok(if negated { Expr::all_of(tests) } else { Expr::any_of(tests) })
+    }
+
+    fn distinct(&mut self, left: Expr, right: Expr, negated: bool) -> Result<Expr> {
         let is_null = |expr: &Expr| matches!(expr.kind, ExprKind::Const(Datum::Null));
         if is_null(&left) || is_null(&right) {
             let arg = Box::new(if is_null(&right) { left } else { right });

@@ -165,6 +165,13 @@ impl ExpressionBinder<'_, '_> {
             let arg = self.bind(&operation.right, place)?;
             return self.statement.typing.operator(&name, vec![arg]);
         };
+        if let (None, Some(left), ast::Expr::Row(right)) =
+            (row_operator(&name), as_row(left), &operation.right)
+        {
+            let left = self.fields(left, place)?;
+            let right = self.fields(&right.fields, place)?;
+            return Err(self.statement.typing.no_row_operator(&name, left, right));
+        }
         if let (Some(operator), Some(left)) = (row_operator(&name), as_row(left)) {
             match &operation.right {
                 ast::Expr::Row(right) => {

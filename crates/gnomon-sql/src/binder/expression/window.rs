@@ -8,10 +8,7 @@ use gnomon_parser::{
 use super::ExpressionBinder;
 use crate::{
     Result, SqlError, SqlState,
-    binder::{
-        scope::{Clause, NamedWindow, Place},
-        syntax::sort_key,
-    },
+    binder::scope::{Clause, NamedWindow, Place},
     executor::{
         Expr,
         expr::ExprKind,
@@ -55,7 +52,7 @@ impl ExpressionBinder<'_, '_> {
         for item in clauses.order_by {
             let expr = self.bind(&item.value, place)?;
             let expr = self.statement.typing.known(expr)?;
-            order_by.push(sort_key(expr, item)?);
+            order_by.push(self.statement.typing.sort_key(expr, item)?);
         }
         let (whole_partition, rows) = match clauses.frame {
             None => (order_by.is_empty(), false),
@@ -128,6 +125,9 @@ fn frame_parts(frame: &Frame) -> Result<(bool, bool)> {
 /// Adds a window call to its level; the expression that stands for its value.
 pub fn add_window_call(call: WindowCall, place: Place<'_>) -> Result<Expr> {
     let Some(calls) = place.calls else { return Err(not_here(place.clause)) };
+    if place.clause == Clause::Filter {
+        return Err(not_here(place.clause));
+    }
     if place.in_window {
         return Err(SqlError::new(SqlState("42P20"), "window function calls cannot be nested"));
     }

@@ -362,14 +362,12 @@ impl QueryBinder<'_, '_> {
             return Ok(vec![(RowsFrom::Scalar(bound), vec![column])]);
         };
         let name = function_name(&call.name)?;
-        let mut args = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            args.push(self.expressions().bind(&argument.value, place)?);
-        }
+        let args = self.expressions().call_arguments(call, place)?;
         let typing = &mut self.statement.typing;
         let at = |error: SqlError| error.at(call.position);
-        if args.len() > 1 && call.name.0.len() == 1 && name == "unnest" {
-            return args.into_iter().map(|arg| typing.rows_from(&name, vec![arg]).map_err(at)).collect();
+        if args.values.len() > 1 && call.name.0.len() == 1 && name == "unnest" {
+            let arrays = args.values.into_iter();
+            return arrays.map(|array| typing.rows_from(&name, vec![array].into()).map_err(at)).collect();
         }
         Ok(vec![typing.rows_from(&name, args).map_err(at)?])
     }
@@ -383,12 +381,10 @@ fn plain_call(value: &ast::Expr) -> Option<&FunctionCall> {
     let ast::Expr::Function(call) = value else { return None };
     let is_plain = !call.has_star
         && !call.is_distinct
-        && !call.is_variadic
         && call.order_by.is_empty()
         && !call.is_within_group
         && call.filter.is_none()
-        && call.over.is_none()
-        && call.arguments.iter().all(|argument| argument.name.is_none());
+        && call.over.is_none();
     is_plain.then_some(call)
 }
 

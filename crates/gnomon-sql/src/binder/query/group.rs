@@ -203,7 +203,6 @@ pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &S
         }
     }
     let mut rewrite = |expr: &mut Expr| grouped.rewrite(expr, false);
-    select.having.iter_mut().try_for_each(&mut rewrite)?;
     let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
     for order in select.order.iter_mut().chain(keys_of_distinct) {
         match order.output {
@@ -211,6 +210,14 @@ pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &S
             None => rewrite(&mut order.key.expr)?,
         }
     }
+    select.having.iter_mut().try_for_each(&mut rewrite)?;
+    let mut aggregates = std::mem::take(&mut select.aggregates);
+    for direct in aggregates.iter_mut().flat_map(|call| &mut call.direct) {
+        rewrite(direct).map_err(|error| {
+            error.detail("Direct arguments of an ordered-set aggregate must use only grouped columns.")
+        })?;
+    }
+    select.aggregates = aggregates;
     for call in &mut select.windows {
         call.args.iter_mut().try_for_each(&mut rewrite)?;
         call.filter.iter_mut().try_for_each(&mut rewrite)?;

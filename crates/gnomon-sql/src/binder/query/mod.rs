@@ -12,6 +12,7 @@ mod recursion;
 mod select;
 mod set;
 mod targets;
+mod ungrouped;
 mod with;
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use super::{
     relations::Relations,
     scope::{Clause, Place, Scope},
     statement::Statement,
-    syntax::{ordinal, sort_key},
+    syntax::ordinal,
     typing::type_name,
 };
 use crate::{
@@ -239,7 +240,7 @@ impl<'a> QueryBinder<'_, 'a> {
             let column =
                 ordered_column(&item.value, &columns).map_err(|error| at_expr(error, &item.value))?;
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
-            keys.push(sort_key(expr, item)?);
+            keys.push(self.statement.typing.sort_key(expr, item)?);
         }
         let (limit, offset) = self.bind_limits(tail.limit, level)?;
         Ok((finish_query(plan, keys, limit, offset), columns))

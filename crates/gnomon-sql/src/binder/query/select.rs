@@ -11,6 +11,7 @@ use super::{
     locks::bind_locks,
     output::{SelectItem, output_columns, plain_name},
     recursion::reads_any,
+    ungrouped::at_ungrouped,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -19,7 +20,7 @@ use crate::{
         relations::Relations,
         scope::{Calls, Clause, NamedWindow, Place, Scope},
         statement::Statement,
-        syntax::{ordinal, sort_key},
+        syntax::ordinal,
     },
     executor::{Expr, expr::ExprKind, plan::SortKey},
     planner::{BoundSelect, JoinTree, OutputOrder, plan_select},
@@ -74,7 +75,7 @@ impl QueryBinder<'_, '_> {
         for item in tail.order {
             let place = place(Clause::OrderBy);
             let (output, expr) = self.bind_order(&item.value, "ORDER BY", &mut items, place)?;
-            order.push(OutputOrder { output, key: sort_key(expr, item)? });
+            order.push(OutputOrder { output, key: self.statement.typing.sort_key(expr, item)? });
         }
         let grouping = self.bind_group_by(select, &mut items, &scope)?;
         let distinct = match &select.distinct {
@@ -139,7 +140,8 @@ impl QueryBinder<'_, '_> {
         };
         if grouped {
             let grouping = grouping.unwrap_or_default();
-            apply_grouping(&mut bound, grouping, &scope)?;
+            apply_grouping(&mut bound, grouping, &scope)
+                .map_err(|error| at_ungrouped(error, select, tail.order))?;
         }
         let Statement { numbers, typing, .. } = &mut *self.statement;
         let environment = typing.context.environment;

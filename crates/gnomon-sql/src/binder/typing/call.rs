@@ -5,21 +5,46 @@ use gnomon_parser::ast::{SystemValue, SystemValueKind};
 use super::Typing;
 use crate::{
     Result, SqlError, SqlState,
-    executor::{
-        Expr,
-        expr::ExprKind,
-        plan::{RowsFrom, WindowFunction},
-    },
+    executor::{Expr, expr::ExprKind, plan::RowsFrom},
     functions::{
-        AggregateRef, FunctionRef, Volatility, is_aggregate, is_set_function, resolve_aggregate,
-        resolve_function, resolve_operator, resolve_set_function, undetermined,
+        Arguments, FunctionRef, Given, ResolvedCall, Volatility, is_aggregate, is_set_function, resolve_call,
+        resolve_operator, resolve_set_function,
     },
     types::{
-        ColumnType, Datum, Type,
+        ColumnType, Type,
         cast::{CastContext, cannot_cast, cast_context},
         limit::{LONG_BYTES, datum_bytes},
     },
 };
+
+/// The arguments of a call, as it has them.
+#[derive(Clone, Debug, Default)]
+pub struct CallArguments {
+    /// Their values.
+    pub values: Vec<Expr>,
+    /// The names of the last ones.
+    pub names: Vec<String>,
+    /// True if VARIADIC stands before the last one.
+    pub is_variadic: bool,
+}
+
+impl From<Vec<Expr>> for CallArguments {
+    fn from(values: Vec<Expr>) -> CallArguments {
+        CallArguments { values, ..CallArguments::default() }
+    }
+}
+
+impl CallArguments {
+    /// The types of the values.
+    pub fn types(&self) -> Vec<Type> {
+        self.values.iter().map(|value| value.ty.ty).collect()
+    }
+
+    /// The arguments as functions are found by them.
+    pub fn described<'a>(&'a self, types: &'a [Type]) -> Arguments<'a> {
+        Arguments { types, names: &self.names, is_variadic: self.is_variadic }
+    }
+}
 
 impl Typing<'_> {
     /// An operator applied to one or two operands.
@@ -78,8 +103,28 @@ impl Typing<'_> {
 
     /// Calls a function by its name.
     pub fn call(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr> {
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
-        let function = resolve_function(name, &types)?;
+        self.call_as_written(name, args.into())
+    }
+
+    /// Calls a function by its name, with arguments in the notation of a statement.
+    pub fn call_as_written(&mut self, name: &str, args: CallArguments) -> Result<Expr> {
+        let types = args.types();
+        let ResolvedCall { function, given } = resolve_call(name, args.described(&types))?;
+        let mut values: Vec<Option<Expr>> = args.values.into_iter().map(Some).collect();
+        let mut args = Vec::with_capacity(given.len());
+        for (given, ty) in given.into_iter().zip(function.arguments()) {
+            args.push(match given {
+                Given::Argument(number) => values.get_mut(number).and_then(Option::take),
+                Given::Default(value) => Some(Expr::constant(value, *ty)),
+            });
+        }
+        let args = args.into_iter().collect::<Option<Vec<Expr>>>().ok_or_else(|| misapplied(name))?;
+        if function.is_spread()
+            && let Some(last) = args.last().filter(|last| last.ty.ty.element().is_none())
+            && function.arguments().last().is_some_and(|ty| *ty == last.ty.ty)
+        {
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "VARIADIC argument must be an array"));
+        }
         let args = self.arguments(args, function.arguments())?;
         self.apply(function, args)
     }
@@ -88,12 +133,11 @@ impl Typing<'_> {
     pub fn rows_from(
         &mut self,
         name: &str,
-        args: Vec<Expr>,
+        args: CallArguments,
     ) -> Result<(RowsFrom, Vec<(String, ColumnType)>)> {
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         if is_set_function(name) {
-            let function = resolve_set_function(name, &types)?;
-            let args = self.arguments(args, function.arguments())?;
+            let function = resolve_set_function(name, args.described(&args.types()))?;
+            let args = self.arguments(args.values, function.arguments())?;
             let columns: Vec<(String, ColumnType)> =
                 function.columns().iter().map(|(name, ty)| ((*name).to_owned(), (*ty).into())).collect();
             let width = columns.len();
@@ -105,7 +149,7 @@ impl Typing<'_> {
                 "aggregate functions are not allowed in functions in FROM",
             ));
         }
-        let expr = self.call(name, args)?;
+        let expr = self.call_as_written(name, args)?;
         let ty = expr.ty;
         Ok((RowsFrom::Scalar(expr), vec![(name.to_owned(), ty)]))
     }
@@ -131,81 +175,6 @@ impl Typing<'_> {
             Some(ty) => self.explicit(bound, ColumnType { ty, modifier }),
             None => Ok(bound),
         }
-    }
-
-    /// An aggregate by its name: its descriptor, converted arguments, and the type of its value.
-    pub fn aggregate(
-        &mut self,
-        name: &str,
-        args: Vec<Expr>,
-        star: bool,
-        distinct: bool,
-    ) -> Result<(AggregateRef, Vec<Expr>, Type)> {
-        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
-        if args.is_empty() && !star {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("{name}(*) must be used to call a parameterless aggregate function"),
-            ));
-        }
-        if !is_aggregate(name) {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("OVER specified, but {name} is not a window function nor an aggregate function"),
-            ));
-        }
-        let function = resolve_aggregate(name, &types, distinct)?;
-        let args = self.arguments(args, function.arguments())?;
-        let ty = function.returns();
-        Ok((function, args, ty))
-    }
-
-    /// The window function of this name, if there is one, with its arguments and the type of its value.
-    pub fn window_function(
-        &mut self,
-        name: &str,
-        mut args: Vec<Expr>,
-    ) -> Result<Option<(WindowFunction, Vec<Expr>, Type)>> {
-        use WindowFunction as F;
-        let (function, arity, ty) = match name {
-            "row_number" => (F::RowNumber, 0..=0, Some(Type::Int8)),
-            "rank" => (F::Rank, 0..=0, Some(Type::Int8)),
-            "dense_rank" => (F::DenseRank, 0..=0, Some(Type::Int8)),
-            "percent_rank" => (F::PercentRank, 0..=0, Some(Type::Float8)),
-            "cume_dist" => (F::CumeDist, 0..=0, Some(Type::Float8)),
-            "ntile" => (F::Ntile, 1..=1, Some(Type::Int4)),
-            "lag" => (F::Lag, 1..=3, None),
-            "lead" => (F::Lead, 1..=3, None),
-            "first_value" => (F::FirstValue, 1..=1, None),
-            "last_value" => (F::LastValue, 1..=1, None),
-            "nth_value" => (F::NthValue, 2..=2, None),
-            _ => return Ok(None),
-        };
-        if !arity.contains(&args.len()) {
-            return Ok(None);
-        }
-        // Counts are integers; the value, and the default of lag and lead, share a type.
-        let count = if matches!(function, F::Ntile) { 0 } else { 1 };
-        if args.len() > count {
-            let arg = std::mem::replace(&mut args[count], Expr::constant(Datum::Null, Type::Int4));
-            args[count] = self.explicit(arg, Type::Int4.into())?;
-        }
-        let ty = match ty {
-            Some(ty) => ty,
-            None => {
-                let mut values = vec![args[0].clone()];
-                values.extend(args.get(2).cloned());
-                if matches!(&values[..], [value] if value.ty.ty == Type::Unknown) {
-                    return Err(undetermined());
-                }
-                let ty = self.common_type(&values, name)?;
-                for (position, value) in [0, 2].into_iter().zip(self.all_to(values, ty, name)?) {
-                    args[position] = value;
-                }
-                ty
-            }
-        };
-        Ok(Some((function, args, ty)))
     }
 }
 

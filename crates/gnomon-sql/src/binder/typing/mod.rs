@@ -4,8 +4,10 @@
 //! which conversions that takes, and what a literal or parameter of unknown type becomes. It knows no names, no
 //! clauses and no queries.
 
+mod aggregate;
 mod call;
 mod convert;
+mod order;
 mod row;
 
 use super::parameters::Parameters;
@@ -15,6 +17,8 @@ use crate::{
     types::{ColumnType, Context, Datum, Type, format_type, text},
 };
 
+pub use aggregate::AggregateForm;
+pub use call::CallArguments;
 pub use row::{RowOperator, row_expected, row_operator};
 
 /// The types of a statement's expressions: the settings under which literals are read, and the parameters.

@@ -38,6 +38,20 @@ impl Typing<'_> {
         Ok(Expr::new(kind, Type::Array(scalar)))
     }
 
+    /// The error for an operator between rows that compares none.
+    pub fn no_row_operator(&mut self, name: &str, left: Vec<Expr>, right: Vec<Expr>) -> SqlError {
+        let pairs = left.into_iter().zip(right);
+        let operators = pairs.map(|(left, right)| self.comparison(name, left, right).map(drop));
+        match operators.collect::<Result<()>>() {
+            Err(error) => error,
+            Ok(()) => SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("could not determine interpretation of row comparison operator {name}"),
+            )
+            .hint("Row comparison operators must be associated with btree operator families."),
+        }
+    }
+
     pub fn compare_rows(&mut self, operator: RowOperator, left: Vec<Expr>, right: Vec<Expr>) -> Result<Expr> {
         if left.len() != right.len() {
             return Err(SqlError::new(

@@ -209,17 +209,23 @@ impl DisplayExpr<'_> {
 
 impl fmt::Display for AggregateCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, exprs: &[Expr]| {
+            for (position, expr) in exprs.iter().enumerate() {
+                let separator = if position > 0 { ", " } else { "" };
+                write!(f, "{separator}{}", DisplayExpr { expr, qualified: false })?;
+            }
+            Ok(())
+        };
         write!(f, "{}(", self.function.name())?;
-        if self.distinct {
+        if self.function.direct().is_some() {
+            list(f, &self.direct)?;
+            f.write_str(") WITHIN GROUP (ORDER BY ")?;
+        } else if self.distinct {
             f.write_str("DISTINCT ")?;
-        }
-        if self.args.is_empty() {
+        } else if self.args.is_empty() {
             f.write_str("*")?;
         }
-        for (position, expr) in self.args.iter().enumerate() {
-            let separator = if position > 0 { ", " } else { "" };
-            write!(f, "{separator}{}", DisplayExpr { expr, qualified: false })?;
-        }
+        list(f, &self.args)?;
         f.write_str(")")
     }
 }

@@ -286,7 +286,9 @@ pub struct Aggregate {
 pub struct AggregateCall {
     /// The function.
     pub function: AggregateRef,
-    /// Its arguments.
+    /// The arguments before WITHIN GROUP, on the keys of the group.
+    pub direct: Vec<Expr>,
+    /// Its arguments, on the rows of the group.
     pub args: Vec<Expr>,
     /// True if equal arguments count once.
     pub distinct: bool,

@@ -60,7 +60,7 @@ impl Plan {
             Plan::Aggregate(node) => {
                 node.keys.iter().for_each(&mut *f);
                 for call in &node.calls {
-                    call.args.iter().chain(&call.filter).for_each(&mut *f);
+                    call.direct.iter().chain(&call.args).chain(&call.filter).for_each(&mut *f);
                     sort(&call.order_by, f);
                 }
             }

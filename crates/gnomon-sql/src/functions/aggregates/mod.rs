@@ -4,7 +4,16 @@
 //! business: all but `count(*)` and `array_agg` pass rows over whose first argument is NULL. DISTINCT, ORDER BY and
 //! FILTER are the caller's.
 
+mod moments;
+mod ordered;
+mod regression;
+
 use std::{cmp::Ordering, fmt, sync::Arc};
+
+use moments::{FloatMoments, Moments, NumericMoments};
+pub use ordered::Direct;
+use ordered::{Hypothetical, Mode, Percentile};
+use regression::Regression;
 
 use super::{
     arguments::{any, boolean, bytes, float, integer, interval, numeric, out_of_range, text},
@@ -27,6 +36,16 @@ pub trait Accumulator: Send {
     /// # Errors
     /// Overflow, mostly.
     fn step(&mut self, arguments: &[Datum]) -> Result<()>;
+
+    /// Takes the direct arguments of an ordered-set aggregate, before the rows come in their order. A row that is to be
+    /// compared with those of the group is given as bytes that compare as WITHIN GROUP orders, and so are the rows.
+    ///
+    /// # Errors
+    /// A fault of the caller.
+    fn direct(&mut self, arguments: Vec<Datum>) -> Result<()> {
+        let _ = arguments;
+        Ok(())
+    }
 
     /// Returns how much memory the state takes, in bytes, if it grows with the rows.
     fn bytes(&self) -> usize {
@@ -67,6 +86,11 @@ impl AggregateRef {
         self.0.result
     }
 
+    /// The arguments that stand before WITHIN GROUP, if it is an ordered-set aggregate.
+    pub fn direct(&self) -> Option<Direct> {
+        ordered::direct(self.0.name)
+    }
+
     /// A fresh state, for a group.
     pub fn accumulator(&self) -> Box<dyn Accumulator> {
         match self.0.kind {
@@ -78,9 +102,7 @@ impl AggregateRef {
             Kind::SumInterval => Box::new(SumInterval { sum: Interval::default(), count: 0, average: false }),
             Kind::AverageInteger => Box::new(AverageInteger { sum: 0, count: 0 }),
             Kind::AverageNumeric => Box::new(SumNumeric { sum: Numeric::zero(), count: 0, average: true }),
-            Kind::AverageFloat => {
-                Box::new(FloatMoments { moments: Moments::Average, ..FloatMoments::default() })
-            }
+            Kind::AverageFloat => Box::new(FloatMoments::new(Moments::Average)),
             Kind::AverageInterval => {
                 Box::new(SumInterval { sum: Interval::default(), count: 0, average: true })
             }
@@ -90,10 +112,16 @@ impl AggregateRef {
             Kind::StringAgg => Box::new(StringAgg { out: None }),
             Kind::BytesAgg => Box::new(BytesAgg { out: None }),
             Kind::ArrayAgg(scalar) => Box::new(ArrayAgg { elements: Elements::default(), scalar }),
-            Kind::NumericMoments(moments) => {
-                Box::new(NumericMoments { count: 0, sum: Numeric::zero(), squares: Numeric::zero(), moments })
+            Kind::NumericMoments(moments) => Box::new(NumericMoments::new(moments)),
+            Kind::FloatMoments(moments) => Box::new(FloatMoments::new(moments)),
+            Kind::Regression => Box::new(Regression::new(self.0.name)),
+            Kind::Percentile { continuous } => {
+                let fractions = self.0.arguments.first().and_then(|fractions| fractions.element());
+                let elements = fractions.and(self.0.result.element()).and_then(Type::scalar);
+                Box::new(Percentile::new(continuous, elements))
             }
-            Kind::FloatMoments(moments) => Box::new(FloatMoments { moments, ..FloatMoments::default() }),
+            Kind::Mode => Box::new(Mode::new()),
+            Kind::Hypothetical => Box::new(Hypothetical::new(self.0.name)),
         }
     }
 }
@@ -133,6 +161,10 @@ enum Kind {
     ArrayAgg(Scalar),
     NumericMoments(Moments),
     FloatMoments(Moments),
+    Regression,
+    Percentile { continuous: bool },
+    Mode,
+    Hypothetical,
 }
 
 #[derive(Clone, Copy)]
@@ -142,40 +174,12 @@ enum BitOp {
     Xor,
 }
 
-/// The result that is computed from sum and sum of squares.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Moments {
-    #[default]
-    Average,
-    VariancePopulation,
-    VarianceSample,
-    DeviationPopulation,
-    DeviationSample,
-}
-
-impl Moments {
-    fn of_name(name: &str) -> Moments {
-        match name {
-            "var_pop" => Moments::VariancePopulation,
-            "var_samp" | "variance" => Moments::VarianceSample,
-            "stddev_pop" => Moments::DeviationPopulation,
-            "stddev_samp" | "stddev" => Moments::DeviationSample,
-            _ => Moments::Average,
-        }
-    }
-
-    fn sample(self) -> bool {
-        matches!(self, Moments::VarianceSample | Moments::DeviationSample)
-    }
-
-    fn root(self) -> bool {
-        matches!(self, Moments::DeviationPopulation | Moments::DeviationSample)
-    }
-}
-
 pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> Result<AggregateRef> {
     let first = arguments.first().copied();
     let is_float = matches!(first, Some(Type::Float4 | Type::Float8));
+    if result == Type::Unknown {
+        return Err(SqlError::unsupported(format!("{name} of values that are no scalars")));
+    }
     let kind = match (name, first) {
         ("count", None) => Kind::CountRows,
         ("count", Some(_)) => Kind::Count,
@@ -196,9 +200,12 @@ pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -
         ("bit_xor", _) => Kind::Bits(BitOp::Xor),
         ("string_agg", Some(Type::Bytea)) => Kind::BytesAgg,
         ("string_agg", _) => Kind::StringAgg,
-        ("array_agg", Some(ty)) => Kind::ArrayAgg(
-            ty.scalar().ok_or_else(|| SqlError::unsupported("array_agg of values that are no scalars"))?,
-        ),
+        ("array_agg", Some(ty)) => Kind::ArrayAgg(ty.scalar().unwrap_or(Scalar::Text)),
+        ("percentile_cont", _) => Kind::Percentile { continuous: true },
+        ("percentile_disc", _) => Kind::Percentile { continuous: false },
+        ("mode", _) => Kind::Mode,
+        (name, _) if ordered::direct(name) == Some(Direct::Row) => Kind::Hypothetical,
+        (name, _) if regression::NAMES.contains(&name) => Kind::Regression,
         (name, _) if is_float => Kind::FloatMoments(Moments::of_name(name)),
         (name, _) => Kind::NumericMoments(Moments::of_name(name)),
     };
@@ -265,6 +272,31 @@ pub(super) fn declare(all: &mut Declarations) {
     all.declare("string_agg", &[Text, Text], Text, body);
     all.declare("string_agg", &[Bytea, Bytea], Bytea, body);
     all.declare("array_agg", &[Param::AnyElement], Param::AnyArray, body);
+    for name in regression::NAMES {
+        let result = if name == "regr_count" { Int8 } else { Float8 };
+        all.declare(name, &[Float8, Float8], result, body);
+    }
+    declare_ordered(all);
+}
+
+/// The arguments of WITHIN GROUP follow the direct ones.
+fn declare_ordered(all: &mut Declarations) {
+    use Type::{Float8, Int8, Interval};
+    let body = DeclaredBody::Environment;
+    let fractions = Type::Array(Scalar::Float8);
+    for ty in [Float8, Interval] {
+        all.declare("percentile_cont", &[Float8, ty], ty, body);
+        all.declare("percentile_cont", &[fractions, ty], ty.array().map_or(Param::AnyArray, Param::Is), body);
+    }
+    let element = Param::AnyElement;
+    all.declare("percentile_disc", &[Param::Is(Float8), element], element, body);
+    all.declare("percentile_disc", &[Param::Is(fractions), element], Param::AnyArray, body);
+    all.declare("mode", &[element], element, body);
+    for (name, result) in
+        [("rank", Int8), ("dense_rank", Int8), ("percent_rank", Float8), ("cume_dist", Float8)]
+    {
+        all.declare(name, &[Param::Any], result, body).variadic();
+    }
 }
 
 struct Count {
@@ -581,100 +613,5 @@ impl Accumulator for ArrayAgg {
             return Ok(Datum::Null);
         }
         Ok(Datum::Array(self.scalar, self.elements.items().into()))
-    }
-}
-
-struct NumericMoments {
-    count: i64,
-    sum: Numeric,
-    squares: Numeric,
-    moments: Moments,
-}
-
-impl Accumulator for NumericMoments {
-    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        let value = match any(arguments, 0)? {
-            Datum::Null => return Ok(()),
-            Datum::Numeric(value) => value.clone(),
-            _ => Numeric::from(integer(arguments, 0)?),
-        };
-        self.count += 1;
-        self.sum = self.sum.add_exactly(&value);
-        self.squares = self.squares.add_exactly(&value.mul_exactly(&value));
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<Datum> {
-        if self.count < if self.moments.sample() { 2 } else { 1 } {
-            return Ok(Datum::Null);
-        }
-        if !matches!((&self.sum, &self.squares), (Numeric::Finite(_), Numeric::Finite(_))) {
-            return Ok(Datum::Numeric(Numeric::NaN));
-        }
-        let count = Numeric::from(self.count);
-        let spread = count.mul_exactly(&self.squares).add_exactly(&self.sum.mul_exactly(&self.sum).negate());
-        if spread.signum() <= 0 {
-            return Ok(Datum::Numeric(Numeric::zero()));
-        }
-        let divisor = if self.moments.sample() {
-            count.mul(&Numeric::from(self.count - 1))?
-        } else {
-            count.mul(&count)?
-        };
-        let variance = spread.div(&divisor)?;
-        Ok(Datum::Numeric(if self.moments.root() {
-            variance.sqrt_to_scale(variance.scale())?
-        } else {
-            variance
-        }))
-    }
-}
-
-/// Sum and sum of squared differences from the mean, updated as Youngs and Cramer do.
-#[derive(Default)]
-struct FloatMoments {
-    count: f64,
-    sum: f64,
-    differences: f64,
-    moments: Moments,
-}
-
-impl Accumulator for FloatMoments {
-    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        if any(arguments, 0)?.is_null() {
-            return Ok(());
-        }
-        let value = float(arguments, 0)?;
-        let before = self.sum;
-        self.count += 1.0;
-        self.sum += value;
-        if self.count > 1.0 {
-            let difference = value * self.count - self.sum;
-            self.differences += difference * difference / (self.count * (self.count - 1.0));
-            if self.sum.is_infinite() || self.differences.is_infinite() {
-                if before.is_finite() && value.is_finite() {
-                    return Err(SqlError::new(
-                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                        "value out of range: overflow",
-                    ));
-                }
-                self.differences = f64::NAN;
-            }
-        } else if !value.is_finite() {
-            self.differences = f64::NAN;
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<Datum> {
-        if self.count < if self.moments.sample() { 2.0 } else { 1.0 } {
-            return Ok(Datum::Null);
-        }
-        if self.moments == Moments::Average {
-            return Ok(Datum::Float8(self.sum / self.count));
-        }
-        let divisor = if self.moments.sample() { self.count - 1.0 } else { self.count };
-        let variance = self.differences / divisor;
-        Ok(Datum::Float8(if self.moments.root() { variance.sqrt() } else { variance }))
     }
 }
