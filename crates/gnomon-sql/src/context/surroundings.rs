@@ -189,6 +189,7 @@ impl SessionContext {
             statement_time: self.statement_time,
             interval_style: self.settings.interval_style(),
             extra_float_digits: self.settings.extra_float_digits(),
+            bytea_escape: self.settings.bytea_escape(),
             environment: surroundings,
             time_was_read: Cell::new(false),
         }

@@ -17,6 +17,12 @@ fn too_few() -> SqlError {
     invalid("too few arguments for format()")
 }
 
+/// Returns the place of the argument with this number.
+fn place(number: usize) -> Result<usize> {
+    let missing = || invalid("format specifies argument 0, but arguments are numbered from 1");
+    number.checked_sub(1).ok_or_else(missing)
+}
+
 /// `%[position$][-][width]type` with types `s`, `I`, `L`, and `%%`.
 fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
     let Some(Datum::Text(pattern)) = a.first() else { return Ok(Datum::Null) };
@@ -47,34 +53,37 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
             continue;
         }
         let mut width = digits(&mut chars)?;
+        let mut of_value = None;
         if let Some(position) = width
             && chars.next_if_eq(&'$').is_some()
         {
-            next = position
-                .checked_sub(1)
-                .ok_or_else(|| invalid("format specifies argument 0, but arguments are numbered from 1"))?;
+            of_value = Some(place(position)?);
             width = None;
         }
         let mut left = false;
         while chars.next_if_eq(&'-').is_some() {
             left = true;
         }
-        if width.is_none() {
-            if chars.next_if_eq(&'*').is_some() {
-                let given = arguments.get(next).ok_or_else(too_few)?;
-                next += 1;
-                let given: i64 = if given.is_null() { 0 } else { shown(cx, given)?.parse().unwrap_or(0) };
-                left |= given < 0;
-                width = usize::try_from(given.unsigned_abs()).ok();
-            } else {
-                width = digits(&mut chars)?;
+        if width.is_none() && chars.next_if_eq(&'*').is_some() {
+            match digits(&mut chars)? {
+                Some(position) if chars.next_if_eq(&'$').is_some() => next = place(position)?,
+                Some(_) => return Err(invalid("width argument position must be ended by \"$\"")),
+                None => {}
             }
+            let given = arguments.get(next).ok_or_else(too_few)?;
+            next += 1;
+            let given: i64 = if given.is_null() { 0 } else { shown(cx, given)?.parse().unwrap_or(0) };
+            left |= given < 0;
+            width = usize::try_from(given.unsigned_abs()).ok();
+        } else if width.is_none() {
+            width = digits(&mut chars)?;
         }
         let conversion = chars.next().ok_or_else(unterminated)?;
         if !matches!(conversion, 's' | 'I' | 'L') {
             return Err(invalid(format!("unrecognized format() type specifier \"{conversion}\""))
                 .hint("For a single \"%\" use \"%%\"."));
         }
+        next = of_value.unwrap_or(next);
         let argument = arguments.get(next).ok_or_else(too_few)?;
         next += 1;
         let piece = match (conversion, argument.is_null()) {

@@ -105,25 +105,26 @@ pub fn like_prefix(pattern: &str) -> (String, bool) {
     (prefix, true)
 }
 
-/// A pattern with another escape character as one with the backslash.
-fn like_escape(pattern: &str, escape: &str) -> Result<String> {
-    let mut chars = escape.chars();
-    let (escape, more) = (chars.next(), chars.next());
+/// A pattern with another escape character, or byte, as one with the backslash.
+fn like_escape<T, O>(pattern: impl Iterator<Item = T>, mut escape: impl Iterator<Item = T>) -> Result<O>
+where
+    T: Copy + PartialEq + From<u8>,
+    O: Default + Extend<T>,
+{
+    let (escape, more) = (escape.next(), escape.next());
     if more.is_some() {
         return Err(SqlError::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
             .hint("Escape string must be empty or one character."));
     }
-    let mut out = String::with_capacity(pattern.len());
+    let backslash = T::from(b'\\');
+    let mut out = O::default();
     let mut escaped = false;
-    for c in pattern.chars() {
+    for c in pattern {
         if Some(c) == escape && !escaped {
-            out.push('\\');
+            out.extend([backslash]);
             escaped = true;
         } else {
-            if c == '\\' && !escaped {
-                out.push('\\');
-            }
-            out.push(c);
+            out.extend((c == backslash && !escaped).then_some(backslash).into_iter().chain([c]));
             escaped = false;
         }
     }
@@ -348,7 +349,11 @@ fn found_group(cx: &Context, a: &[Datum], flags: Flags, group_at: usize) -> Resu
 
 pub(super) fn declare(all: &mut Declarations) {
     all.add("like_escape", &[TEXT, TEXT], TEXT, |_, a| {
-        like_escape(text(a, 0)?, text(a, 1)?).map(Datum::text)
+        like_escape::<char, String>(text(a, 0)?.chars(), text(a, 1)?.chars()).map(Datum::text)
+    });
+    all.add("like_escape", &[Type::Bytea, Type::Bytea], Type::Bytea, |_, a| {
+        like_escape::<u8, Vec<u8>>(bytes(a, 0)?.iter().copied(), bytes(a, 1)?.iter().copied())
+            .map(|pattern| Datum::Bytea(pattern.into()))
     });
     all.add("like", &[TEXT, TEXT], BOOL, |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(Datum::Bool));
     all.add("similar_to_escape", &[TEXT], TEXT, |_, a| similar(text(a, 0)?, None).map(Datum::text));

@@ -25,6 +25,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     arrays::declare(&mut all);
     datetime::declare(&mut all);
     overlaps::declare(&mut all);
+    aggregates::transitions::declare(&mut all);
     environment::declare(&mut all);
     all
 });

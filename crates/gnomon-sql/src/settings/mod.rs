@@ -44,6 +44,7 @@ struct Values {
     zone: Zone,
     interval_style: IntervalStyle,
     extra_float_digits: i32,
+    bytea_escape: bool,
     statement_timeout: Option<Duration>,
     lock_timeout: Option<Duration>,
     deadlock_timeout: Duration,
@@ -170,6 +171,7 @@ impl Settings {
             zone: Zone::UTC,
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
+            bytea_escape: false,
             statement_timeout: None,
             lock_timeout: None,
             deadlock_timeout: Duration::ZERO,
@@ -453,6 +455,8 @@ impl Settings {
                 values.interval_style = IntervalStyle::named(&text);
             } else if id == Id::extra_float_digits as usize {
                 values.extra_float_digits = text.parse().unwrap_or(1);
+            } else if id == Id::bytea_output as usize {
+                values.bytea_escape = &*text == "escape";
             } else if id == Id::TimeZone as usize {
                 values.zone = Zone::parse(&text).unwrap_or(Zone::UTC);
             }
@@ -626,6 +630,10 @@ impl Settings {
     /// The text form of intervals.
     pub(crate) fn interval_style(&self) -> IntervalStyle {
         self.current.interval_style
+    }
+    /// True if the text of bytea is escaped, not hexadecimal.
+    pub(crate) fn bytea_escape(&self) -> bool {
+        self.current.bytea_escape
     }
     /// Returns how many digits floating-point numbers show.
     pub(crate) fn extra_float_digits(&self) -> i32 {

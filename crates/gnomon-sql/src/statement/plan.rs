@@ -30,6 +30,8 @@ pub(crate) struct Plan {
     interval_style: IntervalStyle,
     /// Text of a float that is a constant has so many digits.
     extra_float_digits: i32,
+    /// Text of a bytea that is a constant is escaped.
+    bytea_escape: bool,
     /// The time of the transaction, if a literal in it stands for that.
     time: Option<i64>,
 }
@@ -128,6 +130,7 @@ impl Plan {
             && self.time_zone == session.settings.zone().name()
             && self.interval_style == session.settings.interval_style()
             && self.extra_float_digits == session.settings.extra_float_digits()
+            && self.bytea_escape == session.settings.bytea_escape()
     }
 
     /// Shows its progress, if it writes rows.
@@ -194,6 +197,7 @@ fn plan_now(
     let time_zone = session.settings.zone().name().to_owned();
     let interval_style = session.settings.interval_style();
     let extra_float_digits = session.settings.extra_float_digits();
+    let bytea_escape = session.settings.bytea_escape();
     session.with_types(|types, view| {
         let (kind, params) = bind(statement, types, view, params, names)?;
         let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
@@ -208,6 +212,7 @@ fn plan_now(
             time_zone,
             interval_style,
             extra_float_digits,
+            bytea_escape,
             time,
         }))
     })

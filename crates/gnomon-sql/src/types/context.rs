@@ -22,6 +22,8 @@ pub struct Context<'a> {
     pub interval_style: IntervalStyle,
     /// The setting extra_float_digits: above 0 shortest exact output, else 15 (6) digits plus it.
     pub extra_float_digits: i32,
+    /// True if bytea_output is escape.
+    pub bytea_escape: bool,
     /// The catalog, sequences, clock and randomness.
     pub environment: &'a dyn Environment,
     /// True if a literal was read whose value depends on the time of the transaction.
@@ -38,6 +40,7 @@ impl<'a> Context<'a> {
             statement_time: now,
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
+            bytea_escape: false,
             environment,
             time_was_read: Cell::new(false),
         }

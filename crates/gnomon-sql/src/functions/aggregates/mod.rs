@@ -7,6 +7,7 @@
 mod moments;
 mod ordered;
 mod regression;
+pub(super) mod transitions;
 
 use std::{cmp::Ordering, fmt, sync::Arc};
 

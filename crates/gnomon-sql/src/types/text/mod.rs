@@ -90,6 +90,17 @@ pub fn output(cx: &Context, datum: &Datum, ty: Type) -> Result<String> {
     Ok(out)
 }
 
+/// Appends bytes as `bytea_output = escape` shows them.
+fn write_escaped_bytes(out: &mut String, bytes: &[u8]) {
+    for &byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            b' '..=b'~' => out.push(byte.into()),
+            _ => out.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+}
+
 /// Appends a value's text; of NULL nothing.
 ///
 /// # Errors
@@ -105,6 +116,7 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
         Datum::Float8(value) => float::write_f64(out, *value, cx.extra_float_digits),
         Datum::Numeric(value) => push_display(out, value),
         Datum::Text(value) | Datum::Bpchar(value) => out.push_str(value),
+        Datum::Bytea(bytes) if cx.bytea_escape => write_escaped_bytes(out, bytes),
         Datum::Bytea(bytes) => {
             out.push_str("\\x");
             push_hex(out, bytes);
