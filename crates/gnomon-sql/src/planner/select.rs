@@ -39,6 +39,12 @@ pub fn plan_select(
     environment: &dyn Environment,
 ) -> Result<Plan> {
     fold(&mut select);
+    // A group without keys and aggregates is there whatever the rows are.
+    if select.aggregates.is_empty()
+        && select.grouping.as_ref().is_some_and(|grouping| grouping.keys.is_empty())
+    {
+        (select.from, select.filter) = (None, Vec::new());
+    }
     let mut needed = needed_columns(&select);
     let plain = select.grouping.is_none() && select.windows.is_empty() && !has_sets(&select);
     // An order by something that must not be computed twice is made after the select list.

@@ -249,17 +249,18 @@ fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     Ok(sets.map(|mask| chosen(mask).flat_map(|bit| lists[bit].iter().copied()).collect()).collect())
 }
 
-/// Where the whole primary key of a table is among the keys, its other columns depend on it: they join the keys, which
-/// makes no more groups.
+/// Where the whole primary key of a table is among the keys of every grouping set, its other columns depend on it: they
+/// join the keys, which makes no more groups.
 fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
-    if grouping.sets.is_some() {
-        return;
-    }
     for relation in &scope.relations {
         let Some(primary_key) = relation.stored.as_ref().and_then(|table| table.primary_key.as_ref()) else {
             continue;
         };
-        let is_key = |column: &Expr| grouping.keys.iter().any(|key| key.same(column));
+        let in_all_sets = |key: usize| grouping.sets.iter().flatten().all(|set| set.contains(&key));
+        let is_key = |column: &Expr| {
+            let mut keys = grouping.keys.iter().enumerate();
+            keys.any(|(number, key)| key.same(column) && in_all_sets(number))
+        };
         let grouped = primary_key.columns.iter().all(|position| {
             let column =
                 relation.columns.iter().find(|c| usize::from(c.attribute.unsigned_abs()) == position + 1);
@@ -268,6 +269,9 @@ fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
         if grouped {
             let more: Vec<Expr> =
                 relation.columns.iter().map(|column| column.expr.clone()).filter(|c| !is_key(c)).collect();
+            let first = grouping.keys.len();
+            let numbers = first..first + more.len();
+            grouping.sets.iter_mut().flatten().for_each(|set| set.extend(numbers.clone()));
             grouping.outputs.extend(more.iter().map(|_| None));
             grouping.keys.extend(more);
         }

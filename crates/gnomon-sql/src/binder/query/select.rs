@@ -92,7 +92,7 @@ impl QueryBinder<'_, '_> {
                 Some(Some(keys))
             }
         };
-        check_distinct(distinct.as_ref(), &order)?;
+        check_distinct(&select.distinct, distinct.as_ref(), &order, tail.order)?;
         let (limit, offset) = self.bind_limits(tail.limit, level)?;
         self.check_windows(&windows, place(Clause::Window))?;
         for (position, item) in items.iter_mut().enumerate() {
@@ -223,31 +223,41 @@ fn named_windows(windows: &[ast::WindowDefinition]) -> Result<Vec<NamedWindow<'_
     Ok(named)
 }
 
-fn check_distinct(distinct: Option<&Option<Vec<OutputOrder>>>, order: &[OutputOrder]) -> Result<()> {
-    match distinct {
+/// True if two keys are one expression, or one column of the select list.
+fn same_key(one: &OutputOrder, other: &OutputOrder) -> bool {
+    match (one.output, other.output) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.key.expr.same(&other.key.expr),
+    }
+}
+
+/// Checks that the order has the rows that DISTINCT takes for one beside each other.
+fn check_distinct(
+    distinct: &Distinct,
+    keys: Option<&Option<Vec<OutputOrder>>>,
+    order: &[OutputOrder],
+    items: &[ast::SortBy],
+) -> Result<()> {
+    let refused = |message: &str| SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+    let (Some(Some(keys)), Distinct::On(exprs)) = (keys, distinct) else {
+        let missing = order.iter().position(|key| key.output.is_none()).filter(|_| keys.is_some());
+        let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+        return match missing.and_then(|missing| items.get(missing)) {
+            Some(item) => Err(at_expr(refused(message), &item.value)),
+            None => Ok(()),
+        };
+    };
+    // The keys of DISTINCT ON must be the first of ORDER BY, in any order.
+    let is_key = |order: &OutputOrder| keys.iter().position(|key| same_key(key, order));
+    let leading = order.iter().take_while(|order| is_key(order).is_some()).count();
+    let late = order[leading..].iter().find_map(is_key);
+    let unordered = keys.iter().position(|key| !order[..leading].iter().any(|order| same_key(key, order)));
+    match late.or(unordered).filter(|_| leading < order.len()).and_then(|key| exprs.get(key)) {
+        Some(expr) => Err(at_expr(
+            refused("SELECT DISTINCT ON expressions must match initial ORDER BY expressions"),
+            expr,
+        )),
         None => Ok(()),
-        Some(None) => match order.iter().all(|key| key.output.is_some()) {
-            true => Ok(()),
-            false => Err(SqlError::new(
-                SqlState::INVALID_COLUMN_REFERENCE,
-                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
-            )),
-        },
-        // The keys of DISTINCT ON must be the first of ORDER BY, in any order.
-        Some(Some(keys)) => {
-            let is_key = |order: &OutputOrder| keys.iter().any(|key| key.key.expr.same(&order.key.expr));
-            let leading = order.iter().take_while(|order| is_key(order)).count();
-            let covered = keys
-                .iter()
-                .all(|key| order[..leading].iter().any(|order| order.key.expr.same(&key.key.expr)));
-            match covered || leading == order.len() {
-                true => Ok(()),
-                false => Err(SqlError::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
-                )),
-            }
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The place of the column that a query with groups uses outside of aggregates without grouping by it.
+//! The place of what a query with groups uses outside of aggregates without grouping by it.
 
 use std::ops::ControlFlow;
 
@@ -8,15 +8,18 @@ use gnomon_parser::{
     visit::Visitor,
 };
 
-use crate::{SqlError, SqlState, functions::is_aggregate};
+use crate::{SqlError, SqlState, binder::located::position_of, functions::is_aggregate};
 
-/// Gives an error about an ungrouped column the place of the column: in the select list, in ORDER BY, or in HAVING.
+/// Gives an error about an ungrouped column, or argument of GROUPING, its place: in the select list, in ORDER BY, or in HAVING.
 pub fn at_ungrouped(error: SqlError, select: &Select, order: &[SortBy]) -> SqlError {
     let message = &error.report().message;
     let in_subquery = message.starts_with("subquery uses ungrouped column");
     let is_about_column = in_subquery || message.contains("must appear in the GROUP BY clause");
-    let name = message.split('"').nth(1).unwrap_or_default();
-    if error.state() != SqlState::GROUPING_ERROR || !is_about_column {
+    let name = match message.starts_with("arguments to GROUPING must be grouping expressions") {
+        true => None,
+        false => message.split('"').nth(1),
+    };
+    if error.state() != SqlState::GROUPING_ERROR || !is_about_column && name.is_some() {
         return error;
     }
     let mut keys = Vec::new();
@@ -44,9 +47,9 @@ fn collect_keys(elements: &[GroupingElement], keys: &mut Vec<String>) {
     }
 }
 
-/// Looks for a column by the name that the error has.
+/// Looks for a column by the name that the error has, or for an argument of GROUPING that is no key.
 struct Finder<'a> {
-    name: &'a str,
+    name: Option<&'a str>,
     keys: Vec<String>,
     in_subquery: bool,
     /// The number of queries around, within the expression.
@@ -71,11 +74,19 @@ impl Visitor for Finder<'_> {
                 let direct = if call.is_within_group { &call.arguments[..] } else { &[] };
                 direct.iter().try_for_each(|argument| self.visit_expr(&argument.value))
             }
+            Expr::Grouping(list) if self.name.is_none() => {
+                let is_key = |operand: &&Expr| self.keys.contains(&operand.to_string());
+                match list.operands.iter().find(|operand| !is_key(operand)) {
+                    Some(operand) => ControlFlow::Break(position_of(operand)),
+                    None => ControlFlow::Continue(()),
+                }
+            }
             _ if self.keys.contains(&expr.to_string()) => ControlFlow::Continue(()),
             Expr::Column(column) if (self.depth > 0) == self.in_subquery && !column.has_star => {
                 let parts: Vec<&str> = column.fields.iter().map(|field| &*field.name).collect();
                 let written = parts.join(".");
-                match written == self.name || self.name.ends_with(&format!(".{written}")) {
+                let is_it = |name: &str| name == written || name.ends_with(&format!(".{written}"));
+                match self.name.is_some_and(is_it) {
                     true => ControlFlow::Break(column.position),
                     false => ControlFlow::Continue(()),
                 }
