@@ -84,3 +84,23 @@ ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretse
          or p.oid in (select unnest(array[typinput, typoutput, typreceive, typsend, typmodin, typmodout]::oid[])
                       from pg_type t where $have))
   order by p.oid) to stdout" > "$out/functions.tsv"
+# The names of arguments, and the values of those that a call may leave out: oid, names, defaults.
+ask -c "copy (select p.oid, array_to_string(proargnames[1:pronargs], ' '), pg_get_expr(proargdefaults, 0)
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where n.nspname = 'pg_catalog' and proargnames is not null and (proargmodes is null or proargmodes[1] = 'i')
+    and prorettype in (select oid from pg_type t where $have)
+    and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
+  order by p.oid) to stdout" > "$out/argument_names.tsv"
+aggregates="select a.* from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid
+  where prorettype in (select oid from pg_type t where $have)
+    and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))"
+table pg_aggregate "select aggfnoid::oid, aggkind, aggnumdirectargs, aggtransfn::oid, aggfinalfn::oid, aggcombinefn::oid,
+  aggserialfn::oid, aggdeserialfn::oid, aggmtransfn::oid, aggminvtransfn::oid, aggmfinalfn::oid, aggfinalextra,
+  aggmfinalextra, aggfinalmodify, aggmfinalmodify, aggsortop, aggtranstype, aggtransspace, aggmtranstype,
+  aggmtransspace, agginitval, aggminitval from ($aggregates) a order by aggfnoid::oid"
+# The functions that aggregates are made of and that are not in functions.tsv, because their states are internal.
+ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
+    array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
+  from pg_proc p where p.oid in (select unnest(array[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,
+    aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) from ($aggregates) a)
+  and (prorettype = 2281 or 2281 = any (proargtypes)) order by p.oid) to stdout" > "$out/steps.tsv"

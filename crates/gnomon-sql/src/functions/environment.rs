@@ -4,7 +4,7 @@
 //! [`Environment::call`](crate::types::Environment::call) by their name. An upper layer that adds one adds a line.
 
 use super::declaration::{Declarations, DeclaredBody, Param};
-use crate::types::{Scalar, Type};
+use crate::types::{Datum, Scalar, Type};
 
 #[derive(Clone, Copy)]
 enum Strict {
@@ -28,7 +28,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("set_config", &[Text, Text, Bool], Text, No),
         ("pg_sleep", &[Type::Float8], Void, Yes),
         ("pg_cancel_backend", &[Int4], Bool, Yes),
-        ("pg_terminate_backend", &[Int4], Bool, Yes),
+        ("pg_terminate_backend", &[Int4, Int8], Bool, Yes),
         ("pg_relation_size", &[Regclass], Int8, Yes),
         ("pg_relation_size", &[Regclass, Text], Int8, Yes),
         ("pg_table_size", &[Regclass], Int8, Yes),
@@ -165,6 +165,9 @@ pub(super) fn declare(all: &mut Declarations) {
                 declaration.not_strict();
             }
         }
+    }
+    for declaration in all.named("pg_terminate_backend") {
+        declaration.names(&["pid", "timeout"]).defaults(vec![Datum::Int8(0)]);
     }
     all.declare("pg_typeof", &[Param::Any], Type::Regtype, DeclaredBody::TypeOf).not_strict().stable();
     all.declare("pg_column_size", &[Param::Any], Type::Int4, DeclaredBody::Environment).stable();

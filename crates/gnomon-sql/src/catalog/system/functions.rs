@@ -4,8 +4,10 @@
 //! does not fail when an object is dropped meanwhile.
 
 use super::{
-    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid, names::quote,
-    reference, relations,
+    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid,
+    names::quote,
+    reference::{self, BuiltIn},
+    relations,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -35,6 +37,37 @@ pub fn call(state: &dyn SystemState, function: &str, arguments: &[Datum]) -> Opt
 
 fn text(value: impl Into<Box<str>>) -> Datum {
     Datum::Text(value.into())
+}
+
+/// The arguments of a function of the system as a declaration has them.
+fn signature(function: &BuiltIn, with_defaults: bool) -> String {
+    let mut out = String::new();
+    let last = function.arguments.len().saturating_sub(1);
+    let required = function.arguments.len() - function.default_values.len();
+    // A row that is compared with others has the arguments that these have.
+    let repeated = (function.direct == Some(function.arguments.len())).then_some(last);
+    for (printed, at) in (0..function.arguments.len()).chain(repeated).enumerate() {
+        let is_first = printed == 0;
+        out.push_str(match (function.direct == Some(printed), is_first) {
+            (true, true) => "ORDER BY ",
+            (true, false) => " ORDER BY ",
+            (false, true) => "",
+            (false, false) => ", ",
+        });
+        if function.variadic != 0 && at == last {
+            out.push_str("VARIADIC ");
+        }
+        if let Some(name) = function.names.get(at) {
+            out.push_str(&format!("{} ", quote(name)));
+        }
+        out.push_str(&shown_type(function.arguments[at], &Datum::Null));
+        if let Some(default) = at.checked_sub(required).and_then(|at| function.default_values.get(at))
+            && with_defaults
+        {
+            out.push_str(&format!(" DEFAULT {default}"));
+        }
+    }
+    out
 }
 
 fn or_null(value: Option<Datum>) -> Datum {
@@ -87,7 +120,9 @@ impl System<'_> {
                 Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX))
             }
             ("pg_cancel_backend", [Datum::Int4(process)]) => Datum::Bool(state.interrupt(*process, false)),
-            ("pg_terminate_backend", [Datum::Int4(process)]) => Datum::Bool(state.interrupt(*process, true)),
+            ("pg_terminate_backend", [Datum::Int4(process), Datum::Int8(0)]) => {
+                Datum::Bool(state.interrupt(*process, true))
+            }
             ("pg_my_temp_schema", []) => Datum::Oid(0),
             ("pg_is_other_temp_schema", [_]) | ("row_security_active", [_]) => Datum::Bool(false),
             _ => return None,
@@ -190,14 +225,8 @@ impl System<'_> {
                 }))
             }
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)]) => {
-                or_null(reference::function_by_oid(*oid).map(|function| {
-                    let last = function.arguments.len().saturating_sub(1);
-                    let shown = function.arguments.iter().enumerate().map(|(i, ty)| {
-                        let variadic = if function.variadic != 0 && i == last { "VARIADIC " } else { "" };
-                        format!("{variadic}{}", shown_type(*ty, &Datum::Null))
-                    });
-                    text(shown.collect::<Vec<_>>().join(", "))
-                }))
+                let with_defaults = function == "pg_get_function_arguments";
+                or_null(reference::function_by_oid(*oid).map(|found| text(signature(found, with_defaults))))
             }
             ("pg_relation_is_publishable", [Datum::Oid(oid)]) => or_null(
                 self.relation_name(*oid)
@@ -294,6 +323,12 @@ impl System<'_> {
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }
+            ("pg_terminate_backend", [_, Datum::Int8(timeout)]) => Err(match *timeout < 0 {
+                true => {
+                    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"timeout\" must not be negative")
+                }
+                false => SqlError::unsupported("pg_terminate_backend with a timeout"),
+            }),
             ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
                 self.serial_sequence(table, column)
             }

@@ -4,7 +4,7 @@ use super::{
     DATABASE, DEFAULT_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, letter, oid, oids, option, small, string, strings, yes},
     functions::UTF8,
-    reference,
+    reference::{self, BuiltIn},
 };
 use crate::{
     Result,
@@ -43,8 +43,16 @@ pub(super) fn functions(rows: &mut Rows) {
             ("pronargdefaults", Datum::Int2(function.defaults)),
             ("prorettype", oid(function.result)),
             ("proargtypes", oids(function.arguments.iter().copied())),
+            ("proargnames", names_of(function)),
             ("prosrc", string(function.source)),
         ]);
+    }
+}
+
+fn names_of(function: &BuiltIn) -> Datum {
+    match function.names.is_empty() {
+        true => Datum::Null,
+        false => strings(function.names.iter().map(|name| (*name).to_owned())),
     }
 }
 

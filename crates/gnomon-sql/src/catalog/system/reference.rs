@@ -40,6 +40,12 @@ pub(super) struct BuiltIn {
     pub(super) arguments: Vec<Oid>,
     pub(super) defaults: i16,
     pub(super) source: &'static str,
+    /// The names of its arguments, if they have some.
+    pub(super) names: Vec<&'static str>,
+    /// The values of its last arguments where a call leaves them out.
+    pub(super) default_values: Vec<&'static str>,
+    /// How many of its arguments stand before WITHIN GROUP, if it is an ordered-set aggregate.
+    pub(super) direct: Option<usize>,
 }
 
 /// The columns of pg_type that names and functions need.
@@ -88,16 +94,50 @@ static BY_OID: LazyLock<HashMap<Oid, &'static SystemRelation>> =
 /// The functions that can be called, and those that types and operators are made of.
 pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
     let referred = referred_functions();
-    let all = include_str!("data/functions.tsv").lines().map(built_in);
-    all.filter(|function| {
+    let (names, direct) = (argument_names(), direct_arguments());
+    let files = [include_str!("data/functions.tsv"), include_str!("data/steps.tsv")];
+    let mut all: Vec<BuiltIn> = files.into_iter().flat_map(str::lines).map(built_in).collect();
+    all.retain(|function| {
         let name = function.name;
         referred.contains(&function.oid)
             || functions::function_exists(name)
             || functions::is_aggregate(name)
             || functions::is_set_function(name)
-    })
-    .collect()
+    });
+    all.sort_by_key(|function| function.oid);
+    for function in &mut all {
+        function.direct = direct.get(&function.oid).copied();
+        if let Some((names, defaults)) = names.get(&function.oid) {
+            (function.names, function.default_values) = (names.clone(), defaults.clone());
+        }
+    }
+    all
 });
+
+/// Names and defaults of arguments, by function.
+fn argument_names() -> HashMap<Oid, (Vec<&'static str>, Vec<&'static str>)> {
+    let lines = include_str!("data/argument_names.tsv").lines();
+    lines
+        .map(|line| {
+            let mut fields = line.split('\t');
+            let mut next = || fields.next().unwrap_or_default();
+            let (oid, names, defaults) = (number(next()), next(), next());
+            let defaults = if defaults == "\\N" { Vec::new() } else { defaults.split(", ").collect() };
+            (oid, (names.split_whitespace().collect(), defaults))
+        })
+        .collect()
+}
+
+/// The numbers of direct arguments of ordered-set aggregates.
+fn direct_arguments() -> HashMap<Oid, usize> {
+    let lines = include_str!("data/pg_aggregate.tsv").lines();
+    let direct = |line: &str| {
+        let mut fields = line.split('\t');
+        let (oid, kind, count) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind != "n").then_some((number(oid), count.parse().ok()?))
+    };
+    lines.filter_map(direct).collect()
+}
 
 static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
     let lines = include_str!("data/pg_type.tsv").lines();
@@ -111,7 +151,8 @@ static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
 });
 
 /// The data of the tables whose rows are all PostgreSQL's own.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
+    ("pg_aggregate", include_str!("data/pg_aggregate.tsv")),
     ("pg_am", include_str!("data/pg_am.tsv")),
     ("pg_cast", include_str!("data/pg_cast.tsv")),
     ("pg_collation", include_str!("data/pg_collation.tsv")),
@@ -142,6 +183,9 @@ fn built_in(line: &'static str) -> BuiltIn {
         arguments: field(8).split_whitespace().map(number).collect(),
         defaults: field(9).parse().unwrap_or(0),
         source: field(10),
+        names: Vec::new(),
+        default_values: Vec::new(),
+        direct: None,
     }
 }
 

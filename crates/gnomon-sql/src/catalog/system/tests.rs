@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use super::reference::{self, FUNCTIONS, RELATIONS};
-use crate::types::{Datum, Type};
+use crate::{
+    functions::{Arguments, resolve_call},
+    types::{Datum, Type},
+};
 
 #[test]
 fn relations_have_columns_and_identifiers_of_their_own() {
@@ -42,7 +45,7 @@ fn rows_of_files_are_whole() {
             }
         }
     }
-    assert_eq!(tables, 8);
+    assert_eq!(tables, 9);
 }
 
 #[test]
@@ -63,6 +66,23 @@ fn functions_are_sorted_and_refer_to_types() {
     }
     for name in ["now", "lower", "count", "generate_series", "int4in"] {
         assert!(reference::functions_named(name).next().is_some(), "{name}");
+    }
+}
+
+/// Calls can name all arguments of a function that has names.
+#[test]
+fn functions_know_the_names_of_their_arguments() {
+    for function in FUNCTIONS.iter().filter(|function| !function.names.is_empty() && !function.returns_set) {
+        let types = function.arguments.iter().filter_map(|oid| Type::all().find(|ty| ty.oid() == *oid));
+        let types: Vec<Type> = types.collect();
+        let names: Vec<String> = function.names.iter().map(|name| (*name).to_owned()).collect();
+        let call = Arguments { types: &types, names: &names, is_variadic: false };
+        let found = resolve_call(function.name, call);
+        assert!(found.is_ok(), "{} {names:?}: {found:?}", function.name);
+        let required = names.len() - usize::try_from(function.defaults).expect("a count");
+        let call = Arguments { types: &types[..required], names: &names[..required], is_variadic: false };
+        let found = resolve_call(function.name, call);
+        assert!(found.is_ok(), "{} {:?}: {found:?}", function.name, call.names);
     }
 }
 
