@@ -273,6 +273,19 @@ impl SqlError {
         }
         self
     }
+    /// An error that says that no function of a name fits, with the schema in front of the name.
+    pub(crate) fn with_schema(mut self, schema: &str, name: &str) -> Self {
+        let report = &mut self.0;
+        let is_about_it = matches!(report.state, SqlState::UNDEFINED_FUNCTION | SqlState::AMBIGUOUS_FUNCTION);
+        let begin = format!("function {name}(");
+        if is_about_it
+            && report.place.is_none()
+            && let Some(rest) = report.message.strip_prefix(&begin)
+        {
+            report.message = format!("function {schema}.{name}({rest}");
+        }
+        self
+    }
     /// With its place in `text` as PostgreSQL counts it.
     pub(crate) fn located_in(mut self, text: &str) -> SqlError {
         if let Some(place) = self.0.place.take() {

@@ -307,6 +307,10 @@ pub fn resolve_aggregate(name: &str, arguments: Arguments<'_>, distinct: bool) -
         Ok(chosen) => {
             aggregates::resolved(chosen.declaration.name, chosen.arguments.clone(), chosen.result())
         }
+        // PostgreSQL has one for arrays, too.
+        Err(Failure::Undetermined) if name == "array_agg" => {
+            Err(function_error(name, arguments, &Failure::Ambiguous))
+        }
         Err(failure) => Err(function_error(name, arguments, &failure)),
     }
 }

@@ -239,19 +239,9 @@ fn words_of(name: &str) -> String {
 
 /// An error that says that no function fits shows its name with what qualifies it.
 fn in_full(error: SqlError, name: &str, written: &QualifiedName) -> SqlError {
-    let is_about_it = matches!(error.state(), SqlState::UNDEFINED_FUNCTION | SqlState::AMBIGUOUS_FUNCTION);
-    let begin = format!("function {name}(");
-    let report = error.report();
-    if written.0.len() == 1 || !is_about_it || report.place.is_some() || !report.message.starts_with(&begin) {
-        return error;
-    }
-    let told = SqlError::new(
-        report.state,
-        format!("function {}({}", dotted(written), &report.message[begin.len()..]),
-    );
-    match &report.hint {
-        Some(hint) => told.hint(hint),
-        None => told,
+    match written.0.split_last() {
+        Some((_, [])) | None => error,
+        Some((_, schema)) => error.with_schema(&dotted(&QualifiedName(schema.to_vec())), name),
     }
 }
 

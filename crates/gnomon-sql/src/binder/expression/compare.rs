@@ -35,7 +35,12 @@ impl ExpressionBinder<'_, '_> {
             let left = self.fields(left, place)?;
             let mut any = Vec::with_capacity(list.len());
             for item in list {
-                let Some(right) = as_row(item) else { return Err(row_expected()) };
+                let Some(right) = as_row(item) else {
+                    let row = self.statement.typing.row(left)?;
+                    let item = self.bind(item, place)?;
+                    let test = self.statement.typing.operator("=", vec![row, item]);
+                    return Err(test.err().unwrap_or_else(row_expected));
+                };
                 let right = self.fields(right, place)?;
                 any.push(self.statement.typing.compare_rows(RowOperator::Equal, left.clone(), right)?);
             }
@@ -307,9 +312,10 @@ impl ExpressionBinder<'_, '_> {
             (LikeKind::Similar, true) => "!~",
         };
         if like.kind == LikeKind::Similar {
-            pattern = typing.call("similar_to_escape", [pattern].into_iter().chain(escape).collect())?;
+            pattern =
+                typing.system_call("similar_to_escape", [pattern].into_iter().chain(escape).collect())?;
         } else if let Some(escape) = escape {
-            pattern = typing.call("like_escape", vec![pattern, escape])?;
+            pattern = typing.system_call("like_escape", vec![pattern, escape])?;
         }
         typing.operator(operator, vec![value, pattern])
     }

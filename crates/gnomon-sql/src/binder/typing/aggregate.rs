@@ -8,7 +8,7 @@ use crate::{
         AggregateRef, Arguments, Direct, check_function, is_aggregate, missing_function, resolve_aggregate,
         undetermined,
     },
-    types::{Datum, Type},
+    types::{Datum, Type, cast::CastContext},
 };
 
 /// The form in which an aggregate is called.
@@ -107,7 +107,10 @@ impl Typing<'_> {
         let count = if matches!(function, F::Ntile) { 0 } else { 1 };
         if args.len() > count {
             let arg = std::mem::replace(&mut args[count], Expr::constant(Datum::Null, Type::Int4));
-            args[count] = self.explicit(arg, Type::Int4.into())?;
+            match self.coerce(arg, Type::Int4.into(), CastContext::Implicit)? {
+                Some(arg) => args[count] = arg,
+                None => return Ok(None),
+            }
         }
         let ty = match ty {
             Some(ty) => ty,

@@ -106,6 +106,11 @@ impl Typing<'_> {
         self.call_as_written(name, args.into())
     }
 
+    /// Calls a function of the system that the standard has its own words for; an error shows its schema.
+    pub fn system_call(&mut self, name: &str, args: Vec<Expr>) -> Result<Expr> {
+        self.call(name, args).map_err(|error| error.with_schema("pg_catalog", name))
+    }
+
     /// Calls a function by its name, with arguments in the notation of a statement.
     pub fn call_as_written(&mut self, name: &str, args: CallArguments) -> Result<Expr> {
         let types = args.types();

@@ -75,9 +75,9 @@ impl Typing<'_> {
             RowOperator::Order(name) => {
                 let mut bound = Vec::new();
                 for (left, right) in pairs {
-                    let (equal, args) = self.comparison("=", left, right)?;
+                    let (order, args) = self.comparison(name, left, right)?;
                     let [left, right] = args.clone();
-                    let (order, _) = self.comparison(name, left, right)?;
+                    let (equal, _) = self.comparison("=", left, right)?;
                     bound.push(RowPair { equal, order, args });
                 }
                 Ok(Expr::new(ExprKind::RowCompare { pairs: bound }, Type::Bool))
