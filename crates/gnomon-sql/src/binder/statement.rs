@@ -1,5 +1,7 @@
 //! The state that all expressions and queries of one statement share while they are bound.
 
+use gnomon_parser::ast::QualifiedName;
+
 use super::{expansion::Expansions, typing::Typing};
 use crate::{
     Result, SqlError, SqlState,
@@ -43,6 +45,11 @@ impl<'a> Statement<'a> {
             queries: 0,
             expressions: 0,
         }
+    }
+
+    /// The name of a function, as [`Typing::function_name`] reads it.
+    pub fn function_name(&self, name: &QualifiedName) -> Result<String> {
+        self.typing.function_name(name, self.database)
     }
 
     /// Counts a level of nesting; every call is paired with [`Statement::leave_query`] unless the statement fails.

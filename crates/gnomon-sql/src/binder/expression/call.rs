@@ -8,7 +8,7 @@ use crate::{
     binder::{
         located::at_expr,
         scope::{Clause, Place},
-        syntax::{dotted, function_name},
+        syntax::dotted,
         typing::{AggregateForm, CallArguments, type_name},
     },
     executor::{
@@ -16,14 +16,20 @@ use crate::{
         expr::{ExprKind, Subquery, SubqueryKind},
         plan::{WindowCall, WindowFunction},
     },
-    functions::{check_function, function_exists, is_aggregate, is_set_function, resolve_set_function},
+    functions::{
+        check_function, function_exists, is_aggregate, is_set_function, missing_function,
+        resolve_set_function,
+    },
     types::{Datum, Type, shape},
 };
 
 impl ExpressionBinder<'_, '_> {
     /// A call as the statement has it.
     pub fn function_call(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<Expr> {
-        let name = function_name(&call.name)?;
+        let name = match self.statement.function_name(&call.name) {
+            Ok(name) => name,
+            Err(error) => return Err(self.not_in_schema(error, call, place)?),
+        };
         if call.is_sql_syntax && !function_exists(&name) {
             return Err(SqlError::unsupported(words_of(&name)));
         }
@@ -37,6 +43,21 @@ impl ExpressionBinder<'_, '_> {
             self.plain_call(&name, call, place)
         };
         bound.map_err(|error| in_full(error, &name, &call.name))
+    }
+
+    /// The error for a call of a function that its schema lacks, with the types of the arguments; another error stays.
+    pub fn not_in_schema(
+        &mut self,
+        error: SqlError,
+        call: &FunctionCall,
+        place: Place<'_>,
+    ) -> Result<SqlError> {
+        let ([.., schema, name], SqlState::UNDEFINED_FUNCTION) = (&call.name.0[..], error.state()) else {
+            return Ok(error);
+        };
+        let args = self.call_arguments(call, Place { in_window: false, ..place })?;
+        let missing = missing_function(&name.name, args.described(&args.types()));
+        Ok(missing.with_schema(&schema.name, &name.name).at(call.position))
     }
 
     /// True if there is a window function of this name without arguments.

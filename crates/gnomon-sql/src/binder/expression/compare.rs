@@ -7,7 +7,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         scope::Place,
-        syntax::{as_row, operator_name},
+        syntax::as_row,
         typing::{RowOperator, row_expected, row_operator},
     },
     executor::{
@@ -100,7 +100,7 @@ impl ExpressionBinder<'_, '_> {
     /// A comparison with ANY or ALL.
     pub fn any_all(&mut self, quantified: &ast::Quantified, place: Place<'_>) -> Result<Expr> {
         let ast::Quantified { left, operator, is_all, right } = quantified;
-        let name = operator_name(operator)?;
+        let name = self.statement.typing.operator_name(operator)?;
         match right {
             QuantifiedOperand::Query(query) => self.quantified(left, &name, query, *is_all, place),
             QuantifiedOperand::Array(array) => {

@@ -17,7 +17,7 @@ use super::{
     located::{at_expr, at_node},
     scope::{Clause, Place},
     statement::Statement,
-    syntax::{as_row, check_collation, operator_name},
+    syntax::{as_row, check_collation},
     typing::{row_expected, row_operator},
 };
 use crate::{
@@ -160,7 +160,7 @@ impl ExpressionBinder<'_, '_> {
     }
 
     fn operation(&mut self, operation: &ast::Operation, place: Place<'_>) -> Result<Expr> {
-        let name = operator_name(&operation.operator)?;
+        let name = self.statement.typing.operator_name(&operation.operator)?;
         let Some(left) = &operation.left else {
             let arg = self.bind(&operation.right, place)?;
             return self.statement.typing.operator(&name, vec![arg]);

@@ -125,7 +125,7 @@ fn frame_parts(frame: &Frame) -> Result<(bool, bool)> {
 /// Adds a window call to its level; the expression that stands for its value.
 pub fn add_window_call(call: WindowCall, place: Place<'_>) -> Result<Expr> {
     let Some(calls) = place.calls else { return Err(not_here(place.clause)) };
-    if place.clause == Clause::Filter {
+    if matches!(place.clause, Clause::Filter | Clause::Window) {
         return Err(not_here(place.clause));
     }
     if place.in_window {

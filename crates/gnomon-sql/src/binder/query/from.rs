@@ -16,7 +16,7 @@ use crate::{
     binder::{
         Relation, ResultColumn,
         scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation},
-        syntax::{function_name, relation_name},
+        syntax::relation_name,
     },
     catalog::model::View,
     executor::{
@@ -361,7 +361,12 @@ impl QueryBinder<'_, '_> {
             let column = (figure_name(value), bound.ty);
             return Ok(vec![(RowsFrom::Scalar(bound), vec![column])]);
         };
-        let name = function_name(&call.name)?;
+        let name = match self.statement.function_name(&call.name) {
+            Ok(name) => name,
+            Err(error) => {
+                return Err(self.expressions().not_in_schema(error, call, place)?.at(call.position));
+            }
+        };
         let args = self.expressions().call_arguments(call, place)?;
         let typing = &mut self.statement.typing;
         let at = |error: SqlError| error.at(call.position);

@@ -7,6 +7,7 @@
 mod aggregate;
 mod call;
 mod convert;
+mod name;
 mod order;
 mod row;
 

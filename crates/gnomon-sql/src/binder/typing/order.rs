@@ -5,7 +5,6 @@ use gnomon_parser::ast::{SortBy, SortDirection};
 use super::Typing;
 use crate::{
     Result, SqlError, SqlState,
-    binder::syntax::operator_name,
     executor::{Expr, plan::SortKey},
     functions::{Comparison, resolve_operator},
     types::Type,
@@ -21,7 +20,7 @@ impl Typing<'_> {
             SortDirection::Default | SortDirection::Ascending => false,
             SortDirection::Descending => true,
             SortDirection::Using(operator) => {
-                let name = operator_name(operator)?;
+                let name = self.operator_name(operator)?;
                 descends(&name, expr.ty.ty).map_err(|error| error.at(operator.position))?
             }
         };

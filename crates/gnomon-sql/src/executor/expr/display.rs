@@ -75,7 +75,12 @@ impl DisplayExpr<'_> {
                 (Some(operator), [arg]) => write!(f, "({operator} {})", self.sub(arg)),
                 _ => {
                     write!(f, "{}(", function.name())?;
-                    self.list(f, args, ", ")?;
+                    let (first, array) = args.split_at(args.len() - usize::from(function.is_spread()));
+                    self.list(f, first, ", ")?;
+                    if let [array] = array {
+                        let separator = if first.is_empty() { "" } else { ", " };
+                        write!(f, "{separator}VARIADIC {}", self.sub(array))?;
+                    }
                     f.write_str(")")
                 }
             },
