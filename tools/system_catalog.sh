@@ -11,21 +11,16 @@ types="16,17,18,19,20,21,22,23,24,25,26,30,700,701,705,1042,1043,1082,1083,1114,
 pseudo="2275,2276,2277,2281,2283"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
-relations="'pg_aggregate','pg_am','pg_amop','pg_amproc','pg_attrdef','pg_attribute','pg_auth_members','pg_authid',
-'pg_cast','pg_class','pg_collation','pg_constraint','pg_conversion','pg_database','pg_db_role_setting','pg_default_acl',
-'pg_depend','pg_description','pg_enum','pg_event_trigger','pg_extension','pg_foreign_data_wrapper','pg_foreign_server',
-'pg_foreign_table','pg_index','pg_inherits','pg_init_privs','pg_language','pg_largeobject_metadata','pg_namespace',
-'pg_opclass','pg_operator','pg_opfamily','pg_parameter_acl','pg_partitioned_table','pg_policy','pg_proc','pg_publication',
-'pg_publication_namespace','pg_publication_rel','pg_range','pg_rewrite','pg_seclabel','pg_sequence','pg_shdepend',
-'pg_shdescription','pg_shseclabel','pg_statistic_ext','pg_subscription','pg_tablespace','pg_transform','pg_trigger',
-'pg_ts_config','pg_ts_dict','pg_ts_parser','pg_ts_template','pg_type','pg_user_mapping','pg_available_extensions',
+# Views; of the catalogs that PostgreSQL stores, all.
+relations="'pg_available_extensions',
 'pg_cursors','pg_group','pg_indexes','pg_locks','pg_matviews','pg_policies','pg_prepared_statements',
-'pg_prepared_xacts','pg_publication_tables','pg_roles','pg_rules','pg_sequences','pg_settings','pg_stat_activity',
-'pg_stat_user_tables','pg_tables','pg_timezone_names','pg_user','pg_user_mappings','pg_views',
+'pg_prepared_xacts','pg_publication_tables','pg_roles','pg_rules','pg_seclabels','pg_sequences','pg_settings',
+'pg_stat_activity','pg_stat_user_tables','pg_tables','pg_timezone_names','pg_user','pg_user_mappings','pg_views',
 'character_sets','check_constraints','columns','constraint_column_usage','constraint_table_usage','domains',
 'element_types','enabled_roles','applicable_roles','information_schema_catalog_name','key_column_usage','parameters',
 'referential_constraints','routines','schemata','sequences','table_constraints','table_privileges','column_privileges',
 'role_table_grants','tables','triggers','views'"
+wanted="(n.nspname = 'pg_catalog' and c.relkind = 'r' or c.relname in ($relations))"
 
 # A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL).
 # What Gnomon has no type for goes by the nearest one.
@@ -33,18 +28,19 @@ ask > "$out/relations.tsv" <<SQL
 select line from (
   select n.nspname, c.relname, 0 as number, n.nspname || '.' || c.relname || E'\t' || c.oid || E'\t' || c.relkind::text as line
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where n.nspname in ('pg_catalog', 'information_schema') and c.relname in ($relations)
+  where n.nspname in ('pg_catalog', 'information_schema') and $wanted
   union all
   select n.nspname, c.relname, a.attnum, E'\t' || a.attname || E'\t' ||
     case t.typname
       when 'xid' then 'oid' when 'xid8' then 'int8' when '_aclitem' then '_text' when 'pg_node_tree' then 'text'
       when 'anyarray' then '_text' when 'inet' then 'text'
-      when 'pg_lsn' then 'text' when '_regtype' then '_regtype'
+      when 'pg_ndistinct' then 'text' when 'pg_dependencies' then 'text' when 'pg_mcv_list' then 'text'
+      when '_pg_statistic' then '_text' when 'pg_lsn' then 'text' when '_regtype' then '_regtype'
       else coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), t.typname) end
     || E'\t' || case when a.attnotnull then 'not null' else '' end
   from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
   join pg_type t on t.oid = a.atttypid
-  where n.nspname in ('pg_catalog', 'information_schema') and c.relname in ($relations)
+  where n.nspname in ('pg_catalog', 'information_schema') and $wanted
     and a.attnum > 0 and not a.attisdropped
 ) lines order by nspname collate "C", relname collate "C", number
 SQL

@@ -11,6 +11,7 @@ pub(crate) mod store;
 pub mod system;
 
 pub use snapshot::{
-    Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation, SettingKey,
+    CONSTRAINT_COMMENT, Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation,
+    SettingKey,
 };
 pub use store::{CATALOG_TREE, SEQUENCE_TREE};

@@ -159,6 +159,21 @@ pub struct Check {
     pub expression: String,
 }
 
+impl Check {
+    /// The identifier of the check of a table (`pg_constraint.oid`).
+    pub fn oid(&self, table: Oid) -> Oid {
+        derived_oid(table, &self.name)
+    }
+}
+
+/// An identifier for what has none of its own (CHECK constraints, defaults), the same as long as its table and name
+/// are. In the upper half of the numbers, where no object has one: FNV-1a.
+pub fn derived_oid(table: Oid, name: &str) -> Oid {
+    let bytes = table.to_be_bytes().into_iter().chain(name.bytes());
+    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    hash | 0x8000_0000
+}
+
 /// A constraint of a table, with what keeps it.
 ///
 /// # Adding a kind
@@ -219,6 +234,14 @@ impl Table {
         let columns = self.columns.iter().enumerate();
         let not_null = columns.filter(|(_, column)| column.not_null && !column.dropped);
         primary.chain(unique).chain(checks).chain(not_null.map(|(position, _)| Constraint::NotNull(position)))
+    }
+
+    /// The identifiers of the parts of it that can have comments of their own.
+    pub fn parts(&self) -> impl Iterator<Item = Oid> {
+        let indexes = self.primary_key.iter().chain(&self.indexes).map(|index| index.oid);
+        let checks = self.checks.iter().map(|check| check.oid(self.oid));
+        let partitions = self.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());
+        indexes.chain(checks).chain(partitions.map(|partition| partition.oid))
     }
 
     /// The constraint of this name.

@@ -56,6 +56,9 @@ enum Name {
 /// The subject of a COMMENT: the object, and the column's number from 1 (0 for the object itself).
 pub type CommentKey = (Oid, u32);
 
+/// Stands for the column's number in comments on key constraints, whose identifier is that of their index.
+pub const CONSTRAINT_COMMENT: u32 = u32::MAX;
+
 /// The key of a setting's value in new sessions: the role, empty for all, and the setting's name.
 pub type SettingKey = (String, String);
 
@@ -83,6 +86,7 @@ impl Default for Catalog {
     fn default() -> Self {
         let mut catalog = Catalog::empty();
         catalog.put_schema(Schema { oid: PUBLIC_SCHEMA_OID, name: PUBLIC_SCHEMA.into() });
+        catalog.put_comment((PUBLIC_SCHEMA_OID, 0), Some("standard public schema"));
         catalog
     }
 }
@@ -203,6 +207,10 @@ impl Catalog {
     /// Adds a table with its indexes, or replaces the one with its identifier.
     pub fn put_table(&mut self, table: Table) -> Arc<Table> {
         self.forget_names_of_table(table.oid);
+        if let Some(old) = self.tables.get(&table.oid) {
+            let gone: Vec<Oid> = old.parts().filter(|part| table.parts().all(|kept| kept != *part)).collect();
+            self.comments.retain(|key, _| !gone.contains(&key.0));
+        }
         let names = self.names.entry(table.schema.clone()).or_default();
         names.insert(table.name.clone(), Name::Table(table.oid));
         for index in table.primary_key.iter().chain(&table.indexes) {
@@ -223,12 +231,8 @@ impl Catalog {
     pub fn remove_table(&mut self, oid: Oid) {
         self.forget_names_of_table(oid);
         if let Some(table) = self.tables.remove(&oid) {
-            let indexes = table.primary_key.iter().chain(&table.indexes).map(|index| index.oid);
-            let partitions =
-                table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());
-            for oid in indexes.chain(partitions.map(|partition| partition.oid)).chain([oid]) {
-                self.comments.retain(|key, _| key.0 != oid);
-            }
+            let gone: Vec<Oid> = table.parts().chain([oid]).collect();
+            self.comments.retain(|key, _| !gone.contains(&key.0));
         }
     }
 

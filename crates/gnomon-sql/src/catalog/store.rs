@@ -71,6 +71,9 @@ pub(crate) fn open(engine: &Database) -> Result<(Catalog, Oid)> {
     for schema in catalog.schemas() {
         txn.put(CATALOG_TREE, &key(SCHEMA, schema.oid, 0), &schema.encode())?;
     }
+    for ((oid, column), comment) in catalog.comments() {
+        txn.put(CATALOG_TREE, &key(COMMENT, oid, column), &Text(comment.to_string()).encode())?;
+    }
     txn.put(CATALOG_TREE, &key(HEADER, 0, 0), &Header { next_oid: FIRST_USER_OID }.encode())?;
     txn.commit()?;
     Ok((catalog, FIRST_USER_OID))

@@ -122,10 +122,7 @@ pub(super) fn remove_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> R
         let index = changed.indexes.remove(at);
         ddl.drop_index_trees(table, &index)?;
     }
-    ddl.change(|catalog| {
-        catalog.put_comment((oid, 0), None);
-        catalog.put_table(changed)
-    })
+    ddl.change(|catalog| catalog.put_table(changed))
 }
 
 fn drop_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, cascade: bool) -> Result<()> {

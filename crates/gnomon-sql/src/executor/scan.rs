@@ -506,11 +506,13 @@ impl RowSource for VirtualSource {
         while let Some(row) = rows.get(self.next) {
             self.next += 1;
             ctx.tick()?;
+            let table = &self.node.table;
             let picked = self.node.columns.iter().map(|column| match row.get(*column) {
                 Some(value) => Ok(value.clone()),
+                None if *column == table.columns().len() => Ok(Datum::Oid(table.oid())),
                 None => Err(SqlError::new(
                     SqlState::INTERNAL_ERROR,
-                    format!("table {} has a row of wrong width", self.node.table.name()),
+                    format!("table {} has a row of wrong width", table.name()),
                 )),
             });
             let row = picked.collect::<Result<Row>>()?;

@@ -15,8 +15,8 @@ enum Strict {
 pub(super) fn declare(all: &mut Declarations) {
     use Strict::{No, Yes};
     use Type::{
-        Bool, Int2, Int4, Int8, Name, Oid, Regclass, Regnamespace, Regproc, Regprocedure, Regtype, Text,
-        Timestamptz, Void,
+        Bool, Char, Int2, Int4, Int8, Name, Oid, Regclass, Regnamespace, Regproc, Regprocedure, Regtype,
+        Text, Timestamptz, Void,
     };
 
     let volatile: &[(&'static str, &[Type], Type, Strict)] = &[
@@ -113,7 +113,10 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_get_partkeydef", &[Oid], Text, Yes),
         ("pg_get_partition_constraintdef", &[Oid], Text, Yes),
         ("pg_partition_root", &[Regclass], Regclass, Yes),
+        ("pg_get_statisticsobjdef", &[Oid], Text, Yes),
         ("pg_get_statisticsobjdef_columns", &[Oid], Text, Yes),
+        ("pg_get_function_sqlbody", &[Oid], Text, Yes),
+        ("acldefault", &[Char, Oid], Type::Array(Scalar::Text), Yes),
         ("pg_get_serial_sequence", &[Text, Text], Text, Yes),
         ("pg_sequence_last_value", &[Regclass], Int8, Yes),
         ("pg_relation_is_publishable", &[Regclass], Bool, Yes),

@@ -31,6 +31,7 @@ pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -
         "pg_partition_ancestors" => vec![("relid", result)],
         "_pg_expandarray" => vec![("x", result), ("n", Type::Int4)],
         "pg_get_keywords" => keywords::COLUMNS.to_vec(),
+        "pg_options_to_table" => vec![("option_name", Type::Text), ("option_value", Type::Text)],
         name => vec![(name, result)],
     };
     SetFunctionRef(Arc::new(Resolved { name, arguments, columns }))
@@ -98,6 +99,7 @@ impl SetFunctionRef {
                 Box::new(elements.into_iter().enumerate().map(numbered))
             }
             "pg_get_keywords" => Box::new(keywords::rows().map(Ok)),
+            "pg_options_to_table" => Box::new(options(array(arguments, 0)?.1).into_iter()),
             "string_to_table" => fixed(arrays::split_text(arguments)?.unwrap_or_default().into_items()),
             "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
             "regexp_split_to_table" => {
@@ -114,6 +116,22 @@ impl fmt::Debug for SetFunctionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{:?}", self.0.name, self.0.arguments)
     }
+}
+
+/// The options of an object, `name=value` or a name alone, as rows.
+fn options(items: &[Datum]) -> Vec<Result<Row>> {
+    let text = |value: &str| Datum::Text(value.into());
+    let row = |item: &Datum| match item {
+        Datum::Text(item) => Ok(match item.split_once('=') {
+            Some((name, value)) => vec![text(name), text(value)],
+            None => vec![text(item), Datum::Null],
+        }),
+        _ => Err(SqlError::new(
+            SqlState::NULL_VALUE_NOT_ALLOWED,
+            "null array element not allowed in this context",
+        )),
+    };
+    items.iter().map(row).collect()
 }
 
 fn zero_step() -> SqlError {
@@ -227,6 +245,7 @@ pub(super) fn declare(all: &mut Declarations) {
     }
     all.declare("_pg_expandarray", &[Param::AnyArray], Param::AnyElement, body);
     all.declare::<Type>("pg_get_keywords", &[], Type::Record, body).stable();
+    all.declare("pg_options_to_table", &[Type::Array(Scalar::Text)], Type::Record, body).stable();
     all.declare("string_to_table", &[Text, Text], Text, body);
     all.declare("string_to_table", &[Text, Text, Text], Text, body);
     let texts = Type::Array(Scalar::Text);

@@ -162,6 +162,9 @@ impl ExpressionBinder<'_, '_> {
 
     fn subscript(&mut self, value: Expr, access: &Access, place: Place<'_>) -> Result<Expr> {
         let ty = value.ty;
+        if ty.ty == Type::Name {
+            return self.letter_of_name(value, access, place);
+        }
         let Some(element) = ty.ty.element() else {
             return Err(SqlError::new(
                 SqlState::DATATYPE_MISMATCH,
@@ -187,6 +190,18 @@ impl ExpressionBinder<'_, '_> {
             }
             Access::Field(_) | Access::Star => Err(row_expansion()),
         }
+    }
+
+    /// A name is an array of "char", from 0, of fixed length.
+    fn letter_of_name(&mut self, value: Expr, access: &Access, place: Place<'_>) -> Result<Expr> {
+        let Access::Subscript(index) = access else {
+            return Err(SqlError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "slices of fixed-length arrays not implemented",
+            ));
+        };
+        let (array, index) = (Box::new(value), self.index(index, place)?);
+        Ok(Expr::new(ExprKind::Subscript { array, index, first: 0 }, Type::Char))
     }
 
     fn index(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Box<Expr>> {

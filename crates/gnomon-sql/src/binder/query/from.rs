@@ -28,6 +28,9 @@ use crate::{
     types::{ColumnType, Type},
 };
 
+/// `pg_attribute.attnum` of `tableoid`.
+const TABLEOID: i16 = -6;
+
 /// A bound piece of FROM with the names that it brings.
 struct Piece {
     tree: JoinTree,
@@ -285,14 +288,22 @@ impl QueryBinder<'_, '_> {
                     table: table.oid(),
                     attribute: i16::try_from(position + 1).unwrap_or(0),
                 });
+                // Behind the table's own columns, VirtualScan has the identifier of the table.
+                let width = table.columns().len() + 1;
+                let tableoid = ScopeColumn {
+                    name: "tableoid".to_owned(),
+                    expr: Expr::column(base + width - 1, format!("{name}.tableoid"), Type::Oid.into()),
+                    table: table.oid(),
+                    attribute: TABLEOID,
+                };
                 let relation = ScopeRelation {
                     schema: alias.is_none().then(|| table.schema().to_owned()),
                     columns: rename(columns.collect(), alias, "table")?,
+                    system_columns: vec![tableoid],
                     name,
                     aliased: alias.map(|_| relation),
                     stored: None,
                 };
-                let width = table.columns().len();
                 Ok(cx.item(FromKind::Virtual(table), relation, width, Vec::new()))
             }
             Relation::View(view) => {
@@ -400,6 +411,7 @@ fn aliased_join(join: Piece, alias: &Alias) -> Result<Piece> {
         name: alias.name.name.to_string(),
         aliased: None,
         columns: rename(join.columns, Some(alias), "join expression")?,
+        system_columns: Vec::new(),
         stored: None,
     };
     Ok(Piece { tree: join.tree, columns: relation.columns.clone(), relations: vec![relation] })
@@ -426,6 +438,7 @@ fn plan_item(
         columns: rename(scope_columns.collect(), alias, "table")?,
         name,
         aliased: None,
+        system_columns: Vec::new(),
         stored: None,
     };
     Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
@@ -460,6 +473,7 @@ fn functions_item(
         columns: rename(scope_columns.collect(), alias, "table")?,
         name,
         aliased: None,
+        system_columns: Vec::new(),
         stored: None,
     };
     Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))

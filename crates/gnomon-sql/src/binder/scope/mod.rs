@@ -40,6 +40,8 @@ pub struct ScopeRelation {
     pub aliased: Option<String>,
     /// Its columns.
     pub columns: Vec<ScopeColumn>,
+    /// The columns that it has beside those of `*`: system columns.
+    pub system_columns: Vec<ScopeColumn>,
     /// The stored table that it is; none if it is something else.
     pub stored: Option<Arc<Table>>,
 }
@@ -181,17 +183,24 @@ impl<'p> Scope<'p> {
         let found = match (matching.next(), matching.next()) {
             (Some(column), None) => Some(Found::Here(column.clone())),
             (Some(_), Some(_)) => {
-                return Err(SqlError::new(
-                    SqlState::AMBIGUOUS_COLUMN,
-                    format!("column reference \"{name}\" is ambiguous"),
-                ));
+                return Err(ambiguous_column(name));
             }
-            (None, _) => match self.parent {
-                Some(parent) => parent.column(name, numbers)?.map(Found::Outside),
-                None => None,
+            (None, _) => match (self.system_column(name)?, self.parent) {
+                (Some(column), _) => Some(Found::Here(column.clone())),
+                (None, Some(parent)) => parent.column(name, numbers)?.map(Found::Outside),
+                (None, None) => None,
             },
         };
         Ok(found.map(|found| self.reach(found, numbers)))
+    }
+
+    /// The system column of this name, of the only relation of this level that has it.
+    fn system_column(&self, name: &str) -> Result<Option<&ScopeColumn>> {
+        let mut matching = self.relations.iter().filter_map(|relation| relation.system_column(name));
+        match (matching.next(), matching.next()) {
+            (Some(_), Some(_)) => Err(ambiguous_column(name)),
+            (first, _) => Ok(first),
+        }
     }
 
     /// The column `relation.name`.
@@ -205,13 +214,11 @@ impl<'p> Scope<'p> {
         let found = match self.relation(schema, relation)? {
             Some(found) => {
                 let mut matching = found.columns.iter().filter(|column| column.name == name);
-                match (matching.next(), matching.next()) {
+                let first = matching.next().or_else(|| found.system_column(name));
+                match (first, matching.next()) {
                     (Some(column), None) => Found::Here(column.clone()),
                     (Some(_), Some(_)) => {
-                        return Err(SqlError::new(
-                            SqlState::AMBIGUOUS_COLUMN,
-                            format!("column reference \"{name}\" is ambiguous"),
-                        ));
+                        return Err(ambiguous_column(name));
                     }
                     (None, _) if is_system_column(name) => return Err(unsupported_column(name)),
                     (None, _) => {
@@ -373,9 +380,19 @@ impl ScopeRelation {
             name: name.to_owned(),
             aliased: alias.map(|_| table.name.clone()),
             columns,
+            system_columns: Vec::new(),
             stored: Some(table.clone()),
         }
     }
+
+    fn system_column(&self, name: &str) -> Option<&ScopeColumn> {
+        self.system_columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// The error for a name that several columns have.
+fn ambiguous_column(name: &str) -> SqlError {
+    SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
 }
 
 /// True if PostgreSQL's rows have a system column of this name.
@@ -383,7 +400,7 @@ pub fn is_system_column(name: &str) -> bool {
     matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
 }
 
-/// The error for such a column, which rows do not have here.
+/// The error for such a column where rows do not have it: those of stored tables, and others than `tableoid`.
 pub fn unsupported_column(name: &str) -> SqlError {
     SqlError::unsupported(format!("the system column \"{name}\""))
         .hint("Tell rows apart by their primary key.")

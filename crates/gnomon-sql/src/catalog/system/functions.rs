@@ -3,8 +3,12 @@
 //! A function of an object that does not exist returns NULL, as PostgreSQL's do, so that a query over the catalog
 //! does not fail when an object is dropped meanwhile.
 
+use gnomon_parser::ast::Expr;
+
 use super::{
-    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions, derived_oid,
+    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions,
+    dependencies::PG_CLASS,
+    derived_oid,
     names::quote,
     reference::{self, BuiltIn},
     relations,
@@ -12,6 +16,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Constraint, Oid},
+    syntax::parse_expression,
     types::{ColumnType, Datum, Scalar, Type, format_type},
 };
 
@@ -138,9 +143,9 @@ impl System<'_> {
     /// Functions of objects that cannot fail.
     fn object_function(&self, function: &str, arguments: &[Datum]) -> Option<Datum> {
         Some(match (function, arguments) {
-            ("pg_get_userbyid", [Datum::Oid(role)]) => match *role {
-                OWNER => text(self.state.user()),
-                other => text(format!("unknown (OID={other})")),
+            ("pg_get_userbyid", [Datum::Oid(role)]) => match self.role_name(*role) {
+                Some(name) => text(name),
+                None => text(format!("unknown (OID={role})")),
             },
             ("pg_table_is_visible", [Datum::Oid(oid)]) => or_null(self.is_visible(*oid).map(Datum::Bool)),
             ("pg_function_is_visible", [Datum::Oid(oid)])
@@ -202,14 +207,15 @@ impl System<'_> {
             ("pg_partition_root", [Datum::Oid(oid)]) => {
                 or_null(self.partition_ancestors(*oid).last().map(Datum::Oid))
             }
-            // There are no such objects.
+            ("pg_tablespace_location", [Datum::Oid(_)]) => text(""),
+            // There are no such objects; and the body of a procedure is a text.
             (
-                "pg_get_triggerdef" | "pg_get_statisticsobjdef_columns" | "pg_tablespace_location",
-                [Datum::Oid(oid), ..],
-            ) => match (function, *oid) {
-                ("pg_tablespace_location", _) => text(""),
-                _ => Datum::Null,
-            },
+                "pg_get_triggerdef"
+                | "pg_get_statisticsobjdef"
+                | "pg_get_statisticsobjdef_columns"
+                | "pg_get_function_sqlbody",
+                [Datum::Oid(_), ..],
+            ) => Datum::Null,
             ("pg_get_functiondef", [Datum::Oid(oid)]) => or_null(
                 self.catalog().procedure_by_oid(*oid).map(|found| text(definitions::procedure(found))),
             ),
@@ -249,15 +255,14 @@ impl System<'_> {
             ("pg_indexam_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
                 Datum::Bool(matches!(&**property, "can_order" | "can_unique" | "can_multi_col"))
             }
-            ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(*oid, 0)),
+            ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
             ("obj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
-                let matching = class == Some(relations::catalog_of(*self, *oid));
-                or_null(self.comment(*oid, 0).filter(|_| matching))
+                or_null(class.and_then(|class| self.comment(Some(class), *oid, 0)).map(text))
             }
             ("col_description", [Datum::Oid(oid), Datum::Int4(number)]) => {
                 let number = u32::try_from(*number).ok().filter(|number| *number > 0);
-                or_null(number.and_then(|number| self.comment(*oid, number)))
+                or_null(number.and_then(|number| self.comment(Some(PG_CLASS), *oid, number)).map(text))
             }
             ("shobj_description", [Datum::Oid(_), Datum::Text(_)]) => Datum::Null,
             // Unknown: nothing counts the pages of a tree.
@@ -332,6 +337,7 @@ impl System<'_> {
             ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
                 self.serial_sequence(table, column)
             }
+            ("acldefault", [Datum::Char(kind), Datum::Oid(owner)]) => self.default_privileges(*kind, *owner),
             _ => return None,
         })
     }
@@ -350,16 +356,16 @@ impl System<'_> {
             out.push_str(END);
             rest = after;
         }
-        out + rest
+        // As PostgreSQL does with all operators; without, some could not stand after DEFAULT.
+        match is_operation(expression) {
+            true => format!("({out}{rest})"),
+            false => out + rest,
+        }
     }
 
     /// The identifier of what a name means, NULL if it means nothing.
     fn known(&self, ty: Type, name: &str) -> Datum {
         self.by_name(ty, name).map_or(Datum::Null, Datum::Oid)
-    }
-
-    fn comment(&self, oid: Oid, column: u32) -> Option<Datum> {
-        self.catalog().comment((oid, column)).map(text)
     }
 
     fn index_definition(&self, oid: Oid, column: i32, pretty: bool) -> Option<String> {
@@ -384,7 +390,7 @@ impl System<'_> {
                     (index.oid == oid).then(|| definitions::key(table, index, false))
                 }
                 Constraint::Check(check) => {
-                    (derived_oid(table.oid, &check.name) == oid).then(|| definitions::check(check, pretty))
+                    (check.oid(table.oid) == oid).then(|| definitions::check(check, pretty))
                 }
                 Constraint::NotNull(_) => None,
             })
@@ -421,6 +427,29 @@ impl System<'_> {
         Ok(or_null(
             owned.map(|sequence| text(format!("{}.{}", quote(&sequence.schema), quote(&sequence.name)))),
         ))
+    }
+}
+
+/// True if a stored expression is one of operators, rather than a value or a call.
+fn is_operation(expression: &str) -> bool {
+    match parse_expression(expression) {
+        Ok(Expr::Function(call)) => call.is_sql_syntax,
+        Ok(expr) => matches!(
+            expr,
+            Expr::Operation(_)
+                | Expr::Quantified(_)
+                | Expr::And(_)
+                | Expr::Or(_)
+                | Expr::Not(_)
+                | Expr::IsNull(_)
+                | Expr::IsBoolean(_)
+                | Expr::IsDistinct(_)
+                | Expr::In(_)
+                | Expr::Like(_)
+                | Expr::Between(_)
+                | Expr::Collate(_)
+        ),
+        Err(_) => false,
     }
 }
 

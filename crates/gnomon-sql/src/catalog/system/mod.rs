@@ -19,10 +19,12 @@
 mod activity;
 mod builder;
 mod definitions;
+mod dependencies;
 mod functions;
 mod information;
 mod names;
 mod objects;
+mod privileges;
 mod reference;
 mod relations;
 mod state;
@@ -36,7 +38,7 @@ use reference::SystemRelation;
 
 use super::{
     Catalog,
-    model::{Oid, Sequence},
+    model::{self, Oid, Sequence},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -160,8 +162,8 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_constraint" => relations::constraints(system, &mut rows),
             "pg_namespace" => relations::namespaces(system, &mut rows),
             "pg_sequence" => relations::sequences(system, &mut rows),
-            "pg_description" => relations::descriptions(system, &mut rows),
-            "pg_depend" => relations::dependencies(system, &mut rows),
+            "pg_description" => dependencies::descriptions(system, &mut rows),
+            "pg_depend" => dependencies::dependencies(system, &mut rows),
             "pg_rewrite" => relations::rewrites(system, &mut rows),
             "pg_tables" => relations::table_list(system, &mut rows),
             "pg_views" => relations::view_list(system, &mut rows),
@@ -174,8 +176,10 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             }
             "pg_database" => objects::databases(system, &mut rows),
             "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => {
-                objects::roles(system, relation.name, &mut rows)
+                privileges::roles(system, relation.name, &mut rows)
             }
+            "pg_auth_members" => privileges::memberships(&mut rows),
+            "pg_init_privs" => privileges::initial(system, &mut rows),
             "pg_db_role_setting" => activity::setting_defaults(system, &mut rows),
             "pg_tablespace" => objects::tablespaces(&mut rows),
             "pg_timezone_names" => activity::time_zones(system, &mut rows),
@@ -205,10 +209,10 @@ struct System<'a> {
 /// A relation of a user, as pg_class has it.
 #[derive(Clone, Copy)]
 enum Object<'a> {
-    Table(&'a super::model::Table),
-    Index(&'a super::model::Table, &'a super::model::Index),
+    Table(&'a model::Table),
+    Index(&'a model::Table, &'a model::Index),
     Sequence(&'a Sequence),
-    View(&'a super::model::View),
+    View(&'a model::View),
 }
 
 impl<'a> Object<'a> {
@@ -305,17 +309,9 @@ impl<'a> System<'a> {
     }
 }
 
-/// An identifier for what has none of its own (CHECK constraints, defaults), the same as long as its table and name
-/// are. In the upper half of the numbers, where no object has one: FNV-1a.
-fn derived_oid(table: Oid, name: &str) -> Oid {
-    let bytes = table.to_be_bytes().into_iter().chain(name.bytes());
-    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash | 0x8000_0000
-}
-
 /// The identifier of a column's default.
 fn default_oid(table: Oid, position: usize) -> Oid {
-    derived_oid(table, &format!(".{position}"))
+    model::derived_oid(table, &format!(".{position}"))
 }
 
 /// `relfilenode`: the tree in which a table or an index is.

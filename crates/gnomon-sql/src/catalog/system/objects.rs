@@ -134,39 +134,6 @@ pub(super) fn databases(system: System<'_>, rows: &mut Rows) {
     ]);
 }
 
-/// The only role, in the form of the table that is asked for. No table has a password.
-pub(super) fn roles(system: System<'_>, table: &str, rows: &mut Rows) {
-    let name = || string(system.state.user());
-    match table {
-        "pg_group" => {}
-        "pg_user" => rows.add([
-            ("usename", name()),
-            ("usesysid", oid(OWNER)),
-            ("usecreatedb", yes(true)),
-            ("usesuper", yes(true)),
-            ("userepl", yes(true)),
-            ("usebypassrls", yes(true)),
-            ("passwd", string("********")),
-        ]),
-        table => {
-            let hidden = if table == "pg_roles" { string("********") } else { Datum::Null };
-            rows.add([
-                ("oid", oid(OWNER)),
-                ("rolname", name()),
-                ("rolsuper", yes(true)),
-                ("rolinherit", yes(true)),
-                ("rolcreaterole", yes(true)),
-                ("rolcreatedb", yes(true)),
-                ("rolcanlogin", yes(true)),
-                ("rolreplication", yes(true)),
-                ("rolbypassrls", yes(true)),
-                ("rolconnlimit", Datum::Int4(-1)),
-                ("rolpassword", hidden),
-            ]);
-        }
-    }
-}
-
 pub(super) fn prepared_list(system: System<'_>, rows: &mut Rows) {
     for statement in system.state.prepared_statements() {
         let types = statement.parameters.iter().map(|ty| Datum::Oid(ty.oid())).collect();

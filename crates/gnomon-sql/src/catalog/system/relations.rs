@@ -7,8 +7,8 @@ use gnomon_parser::{ast::Expr, visit::Visitor};
 
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, column_numbers, int, letter, oid, oids, option, small, string, strings, yes},
-    default_oid, definitions, derived_oid, reference, tree_number,
+    builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
+    default_oid, definitions, privileges, reference, tree_number,
 };
 use crate::{
     Result,
@@ -21,12 +21,6 @@ use crate::{
 const HEAP: Oid = 2;
 /// `pg_am.oid` of btree.
 const BTREE: Oid = 403;
-/// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
-pub(super) const PG_CLASS: Oid = 1259;
-const PG_NAMESPACE: Oid = 2615;
-const PG_CONSTRAINT: Oid = 2606;
-const PG_ATTRDEF: Oid = 2604;
-const PG_REWRITE: Oid = 2618;
 
 /// The values in which rows of pg_class differ.
 struct Class<'a> {
@@ -421,7 +415,7 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
                 }
                 Constraint::Check(check) => {
                     let columns = columns_in(&check.expression, table);
-                    let id = derived_oid(table.oid, &check.name);
+                    let id = check.oid(table.oid);
                     add(id, &check.name, b'c', 0, &columns, Some(&check.expression));
                 }
                 // It has no row in PostgreSQL 15.
@@ -435,7 +429,12 @@ pub(super) fn namespaces(system: System<'_>, rows: &mut Rows) {
     let own = [(SYSTEM_SCHEMA_OID, SYSTEM_SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
     let users = system.catalog().schemas().map(|schema| (schema.oid, schema.name.as_str()));
     for (id, name) in own.into_iter().chain(users) {
-        rows.add([("oid", oid(id)), ("nspname", string(name)), ("nspowner", oid(OWNER))]);
+        rows.add([
+            ("oid", oid(id)),
+            ("nspname", string(name)),
+            ("nspowner", oid(privileges::schema_owner(id))),
+            ("nspacl", option(system.initial_privileges(id))),
+        ]);
     }
 }
 
@@ -451,89 +450,6 @@ pub(super) fn sequences(system: System<'_>, rows: &mut Rows) {
             ("seqcache", Datum::Int8(1)),
             ("seqcycle", yes(sequence.cycle)),
         ]);
-    }
-}
-
-/// The catalog that an object with a comment is in.
-pub(super) fn catalog_of(system: System<'_>, id: Oid) -> Oid {
-    let catalog = system.catalog();
-    if catalog.schemas().any(|schema| schema.oid == id) {
-        PG_NAMESPACE
-    } else if id & 0x8000_0000 != 0 {
-        PG_CONSTRAINT
-    } else {
-        PG_CLASS
-    }
-}
-
-pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
-    for ((id, column), text) in system.catalog().comments() {
-        rows.add([
-            ("objoid", oid(id)),
-            ("classoid", oid(catalog_of(system, id))),
-            ("objsubid", Datum::Int4(i32::try_from(column).unwrap_or(0))),
-            ("description", string(&**text)),
-        ]);
-    }
-}
-
-pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
-    let mut add = |class: Oid, object: Oid, on_class: Oid, on: Oid, on_column: usize, kind: u8| {
-        rows.add([
-            ("classid", oid(class)),
-            ("objid", oid(object)),
-            ("objsubid", Datum::Int4(0)),
-            ("refclassid", oid(on_class)),
-            ("refobjid", oid(on)),
-            ("refobjsubid", int(on_column)),
-            ("deptype", letter(kind)),
-        ]);
-    };
-    for object in system.objects() {
-        if let (false, Some(schema)) =
-            (matches!(object, Object::Index(..)), system.schema_oid(object.schema()))
-        {
-            add(PG_CLASS, object.oid(), PG_NAMESPACE, schema, 0, b'n');
-        }
-        match object {
-            Object::Sequence(sequence) => {
-                if let Some((table, position)) = sequence.owner {
-                    let identity = system.catalog().table_by_oid(table).is_some_and(|table| {
-                        table.columns.get(position).is_some_and(|column| {
-                            column.default.is_none()
-                                && column.identity.is_some_and(|identity| identity.sequence == sequence.oid)
-                        })
-                    });
-                    let kind = if identity { b'i' } else { b'a' };
-                    add(PG_CLASS, sequence.oid, PG_CLASS, table, position + 1, kind);
-                }
-            }
-            Object::Index(table, index) if index.constraint => {
-                add(PG_CLASS, index.oid, PG_CONSTRAINT, index.oid, 0, b'i');
-                for column in &index.columns {
-                    add(PG_CONSTRAINT, index.oid, PG_CLASS, table.oid, column + 1, b'a');
-                }
-            }
-            Object::Index(table, index) => {
-                for column in &index.columns {
-                    add(PG_CLASS, index.oid, PG_CLASS, table.oid, column + 1, b'a');
-                }
-            }
-            Object::Table(table) => {
-                for check in &table.checks {
-                    for column in columns_in(&check.expression, table) {
-                        let id = derived_oid(table.oid, &check.name);
-                        add(PG_CONSTRAINT, id, PG_CLASS, table.oid, column + 1, b'a');
-                    }
-                }
-                for (i, column) in table.columns.iter().enumerate() {
-                    if column.default.is_some() && !column.dropped {
-                        add(PG_ATTRDEF, default_oid(table.oid, i), PG_CLASS, table.oid, i + 1, b'a');
-                    }
-                }
-            }
-            Object::View(view) => add(PG_REWRITE, view.oid, PG_CLASS, view.oid, 0, b'i'),
-        }
     }
 }
 

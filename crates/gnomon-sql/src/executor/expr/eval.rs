@@ -12,6 +12,9 @@ use crate::{
     types::{Datum, cast::cast, keys, limit},
 };
 
+/// The length of a value of type name, with the zero at its end.
+const NAME_BYTES: usize = 64;
+
 impl Expr {
     /// Its value on a row.
     pub fn eval(&self, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
@@ -180,6 +183,13 @@ impl Expr {
                         .checked_sub(*first)
                         .and_then(|index| items.get(usize::try_from(index).ok()?).cloned())
                         .unwrap_or(Datum::Null),
+                    // The bytes of a name; those behind its end are zero.
+                    (Datum::Text(name), Datum::Int4(index)) => match usize::try_from(index) {
+                        Ok(index) if index < NAME_BYTES => {
+                            Datum::Char(name.as_bytes().get(index).copied().unwrap_or(0))
+                        }
+                        _ => Datum::Null,
+                    },
                     _ => Datum::Null,
                 }
             }

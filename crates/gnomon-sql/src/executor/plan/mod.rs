@@ -96,7 +96,7 @@ pub struct VirtualScan {
     pub table: Arc<dyn VirtualTable>,
     /// The name that it goes by in the query.
     pub alias: String,
-    /// The columns that it returns, as positions in the table.
+    /// The columns that it returns, as positions in the table; the one behind the last is `tableoid`.
     pub columns: Vec<usize>,
     /// The condition that rows are tested for.
     pub filter: Option<Expr>,

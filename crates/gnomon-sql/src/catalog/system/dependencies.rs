@@ -1,0 +1,235 @@
+//! Objects that refer to others: `pg_depend`, `pg_description`, and the descriptions of objects in words.
+
+use std::ops::ControlFlow;
+
+use gnomon_parser::{
+    ast::{Expr, GroupingElement, RelationName, Select},
+    visit::Visitor,
+};
+
+use super::{
+    Object, System,
+    builder::{Rows, int, letter, oid, string},
+    default_oid,
+    relations::columns_in,
+};
+use crate::{
+    catalog::{
+        CONSTRAINT_COMMENT, CommentKey, Relation,
+        model::{Oid, Table, View},
+    },
+    syntax::parse_query,
+    types::Type,
+};
+
+/// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
+pub(super) const PG_CLASS: Oid = 1259;
+const PG_PROC: Oid = 1255;
+const PG_NAMESPACE: Oid = 2615;
+const PG_CONSTRAINT: Oid = 2606;
+const PG_ATTRDEF: Oid = 2604;
+const PG_REWRITE: Oid = 2618;
+
+/// An object as pg_depend names it: its catalog, its identifier and the number of a column, or 0.
+type Address = (Oid, Oid, usize);
+
+struct Dependencies<'r> {
+    rows: &'r mut Rows,
+}
+
+impl Dependencies<'_> {
+    fn add(&mut self, (class, object, column): Address, (on_class, on, on_column): Address, kind: u8) {
+        self.rows.add([
+            ("classid", oid(class)),
+            ("objid", oid(object)),
+            ("objsubid", int(column)),
+            ("refclassid", oid(on_class)),
+            ("refobjid", oid(on)),
+            ("refobjsubid", int(on_column)),
+            ("deptype", letter(kind)),
+        ]);
+    }
+
+    /// The columns of an index, and of its constraint.
+    fn index(&mut self, table: &Table, index: &crate::catalog::model::Index) {
+        let (class, object) = match index.constraint {
+            true => (PG_CONSTRAINT, index.oid),
+            false => (PG_CLASS, index.oid),
+        };
+        if index.constraint {
+            self.add((PG_CLASS, index.oid, 0), (PG_CONSTRAINT, index.oid, 0), b'i');
+        }
+        for column in &index.columns {
+            self.add((class, object, 0), (PG_CLASS, table.oid, column + 1), b'a');
+        }
+    }
+
+    fn table(&mut self, system: System<'_>, table: &Table) {
+        if let Some(of) = &table.partition_of {
+            self.add((PG_CLASS, table.oid, 0), (PG_CLASS, of.table.oid, 0), b'a');
+        }
+        for column in table.partitioning.iter().flat_map(|partitioning| &partitioning.columns) {
+            self.add((PG_CLASS, table.oid, column + 1), (PG_CLASS, table.oid, 0), b'i');
+        }
+        for check in &table.checks {
+            let id = check.oid(table.oid);
+            for column in columns_in(&check.expression, table) {
+                self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column + 1), b'a');
+            }
+        }
+        for (i, column) in table.live_columns() {
+            let Some(default) = &column.default else { continue };
+            let own = (PG_ATTRDEF, default_oid(table.oid, i), 0);
+            self.add(own, (PG_CLASS, table.oid, i + 1), b'a');
+            for relation in system.relations_in(default) {
+                self.add(own, (PG_CLASS, relation, 0), b'n');
+            }
+        }
+    }
+
+    fn view(&mut self, system: System<'_>, view: &View) {
+        let rule = (PG_REWRITE, view.oid, 0);
+        self.add(rule, (PG_CLASS, view.oid, 0), b'i');
+        self.add(rule, (PG_CLASS, view.oid, 0), b'n');
+        for on in system.relations_of_view(view) {
+            self.add(rule, on, b'n');
+        }
+    }
+}
+
+/// `pg_depend`. A view depends on whole relations: which of their columns it uses, only binding it would tell.
+pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
+    let mut found = Dependencies { rows };
+    for object in system.objects() {
+        if let (false, Some(schema)) =
+            (matches!(object, Object::Index(..)), system.schema_oid(object.schema()))
+        {
+            found.add((PG_CLASS, object.oid(), 0), (PG_NAMESPACE, schema, 0), b'n');
+        }
+        match object {
+            Object::Sequence(sequence) => {
+                if let Some((table, position)) = sequence.owner {
+                    let identity = system.catalog().table_by_oid(table).is_some_and(|table| {
+                        table.columns.get(position).is_some_and(|column| {
+                            column.default.is_none()
+                                && column.identity.is_some_and(|identity| identity.sequence == sequence.oid)
+                        })
+                    });
+                    let kind = if identity { b'i' } else { b'a' };
+                    found.add((PG_CLASS, sequence.oid, 0), (PG_CLASS, table, position + 1), kind);
+                }
+            }
+            Object::Index(table, index) => found.index(table, index),
+            Object::Table(table) => found.table(system, table),
+            Object::View(view) => found.view(system, view),
+        }
+    }
+    for procedure in system.catalog().procedures() {
+        if let Some(schema) = system.schema_oid(&procedure.schema) {
+            found.add((PG_PROC, procedure.oid, 0), (PG_NAMESPACE, schema, 0), b'n');
+        }
+    }
+}
+
+/// Collects the relations that a query names, and the columns that it groups by.
+#[derive(Default)]
+struct Named {
+    relations: Vec<RelationName>,
+    grouped: Vec<Box<str>>,
+}
+
+impl Visitor for Named {
+    type Break = ();
+
+    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
+        self.relations.push(name.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        for element in &select.group_by {
+            if let GroupingElement::Expr(Expr::Column(column)) = element
+                && let Some(name) = column.fields.last()
+            {
+                self.grouped.push(name.name.as_ref().into());
+            }
+        }
+        self.walk_select(select)
+    }
+}
+
+impl<'a> System<'a> {
+    /// The relations that a stored expression names: `nextval('app.ticket'::regclass)`.
+    fn relations_in(self, expression: &str) -> Vec<Oid> {
+        let names = expression.split("'::regclass").filter_map(|before| before.rsplit_once('\''));
+        let relations = names.filter_map(|(_, name)| self.by_name(Type::Regclass, name).ok());
+        relations.filter(|relation| self.object(*relation).is_some()).collect()
+    }
+
+    /// The relations that a view's query names. Where it groups by a table's primary key, it may show the table's other
+    /// columns, and depends on the key.
+    fn relations_of_view(self, view: &View) -> Vec<Address> {
+        let mut named = Named::default();
+        if let Ok(query) = parse_query(&view.query) {
+            let _: ControlFlow<()> = named.visit_query(&query);
+        }
+        let mut found = Vec::new();
+        for name in &named.relations {
+            let Some(schema) = &name.schema else { continue };
+            let relation = self.catalog().relation(&schema.name, &name.name.name);
+            match relation {
+                Some(Relation::Table(table)) => {
+                    found.push((PG_CLASS, table.oid, 0));
+                    let is_grouped = |column: &usize| {
+                        let name = &table.columns[*column].name;
+                        named.grouped.iter().any(|grouped| **grouped == **name)
+                    };
+                    let key = table.primary_key.as_ref();
+                    let key = key.filter(|key| key.columns.iter().all(is_grouped));
+                    found.extend(key.map(|key| (PG_CONSTRAINT, key.oid, 0)));
+                }
+                Some(Relation::View(view)) => found.push((PG_CLASS, view.oid, 0)),
+                Some(Relation::Sequence(sequence)) => found.push((PG_CLASS, sequence.oid, 0)),
+                Some(Relation::Index(..)) | None => {}
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The object that a comment is on.
+    fn commented(self, (id, column): CommentKey) -> Address {
+        let catalog = self.catalog();
+        if catalog.schemas().any(|schema| schema.oid == id) {
+            (PG_NAMESPACE, id, 0)
+        } else if id & 0x8000_0000 != 0 || column == CONSTRAINT_COMMENT {
+            (PG_CONSTRAINT, id, 0)
+        } else if catalog.procedure_by_oid(id).is_some() {
+            (PG_PROC, id, 0)
+        } else {
+            (PG_CLASS, id, usize::try_from(column).unwrap_or(0))
+        }
+    }
+
+    /// The comment on an object of a catalog, of any if none is given.
+    pub(super) fn comment(self, class: Option<Oid>, id: Oid, column: u32) -> Option<&'a str> {
+        let on_constraint = (column == 0).then_some((id, CONSTRAINT_COMMENT));
+        let keys = [(id, column)].into_iter().chain(on_constraint);
+        let matching = keys.filter(|key| class.is_none_or(|class| self.commented(*key).0 == class));
+        matching.filter_map(|key| self.catalog().comment(key)).next()
+    }
+}
+
+/// `pg_description`.
+pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
+    for (key, text) in system.catalog().comments() {
+        let (class, object, column) = system.commented(key);
+        rows.add([
+            ("objoid", oid(object)),
+            ("classoid", oid(class)),
+            ("objsubid", int(column)),
+            ("description", string(&**text)),
+        ]);
+    }
+}
