@@ -416,6 +416,7 @@ pub enum ObjectKind {
     View,
     MaterializedView,
     Schema,
+    Procedure,
     Column,
     Constraint,
     Database,
@@ -450,6 +451,22 @@ pub struct RoutineName {
     pub parameters: Option<Vec<RoutineParameter>>,
 }
 
+/// OWNER TO of an object that is no relation.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the clauses")]
+pub struct AlterOwner {
+    pub object: OwnedObject,
+    pub owner: Ident,
+}
+
+/// An object that is no relation.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as what they are")]
+pub enum OwnedObject {
+    Schema(Ident),
+    Procedure(RoutineName),
+}
+
 /// COMMENT ON.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]
@@ -458,6 +475,8 @@ pub struct Comment {
     pub name: QualifiedName,
     /// Of a constraint: the table that it is of.
     pub table: Option<QualifiedName>,
+    /// Of a procedure: its parameters, if they are given.
+    pub parameters: Option<Vec<RoutineParameter>>,
     /// None for NULL.
     pub text: Option<Box<str>>,
 }

@@ -42,6 +42,7 @@ pub enum Statement {
     SettingDefault(SettingDefault),
     Drop(Drop),
     DropRoutine(DropRoutine),
+    AlterOwner(AlterOwner),
     Comment(Comment),
     Transaction(Transaction),
     Set(Set),

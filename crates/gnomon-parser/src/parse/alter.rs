@@ -1,11 +1,11 @@
 //! ALTER.
 
-use super::{Parser, create, ddl, from, name, option, session, unsupported};
+use super::{Parser, create, ddl, from, name, option, routine, session, unsupported};
 use crate::{
     Statement,
     ast::{
-        AlterAction, AlterColumn, AlterSequence, AlterTable, Ident, ObjectKind, Rename, RenamedPart,
-        SequenceOptionKind, SettingDefault, SettingName, SettingValue,
+        AlterAction, AlterColumn, AlterOwner, AlterSequence, AlterTable, Ident, ObjectKind, OwnedObject,
+        Rename, RenamedPart, SequenceOptionKind, SettingDefault, SettingName, SettingValue,
     },
     error::{Error, ErrorKind, Result},
     keyword::Keyword as K,
@@ -26,6 +26,7 @@ pub(super) fn alter(p: &mut Parser<'_, '_>) -> Result<Statement> {
         Some(K::Role | K::User | K::Database) if !p.is_at(1, K::Mapping) => {
             return setting_default(p, position);
         }
+        Some(K::Schema | K::Procedure) => return alter_owner(p, position),
         Some(K::Cast | K::Access | K::Owned | K::Transform) => return p.fail(),
         _ => return unsupported::unsupported_object(p, "ALTER", position),
     };
@@ -91,6 +92,19 @@ pub(super) fn alter(p: &mut Parser<'_, '_>) -> Result<Statement> {
         None => p.list(alter_action)?,
     };
     Ok(Statement::AlterTable(AlterTable { kind, name, is_only, if_exists, actions }))
+}
+
+/// ALTER SCHEMA and ALTER PROCEDURE, of which the tree has OWNER TO only.
+fn alter_owner(p: &mut Parser<'_, '_>, position: crate::Position) -> Result<Statement> {
+    let (object, what) = match p.bump().keyword() {
+        Some(K::Schema) => (OwnedObject::Schema(p.name()?), "ALTER SCHEMA"),
+        _ => (OwnedObject::Procedure(routine::routine_name(p)?), "ALTER PROCEDURE"),
+    };
+    if !p.take_all(&[K::Owner, K::To])? {
+        return p.unsupported(what, position);
+    }
+    let owner = name::role(p)?;
+    Ok(Statement::AlterOwner(AlterOwner { object, owner }))
 }
 
 fn begins_sequence_option(p: &mut Parser<'_, '_>) -> bool {

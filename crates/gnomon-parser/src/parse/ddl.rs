@@ -277,6 +277,7 @@ pub(super) fn comment(p: &mut Parser<'_, '_>) -> Result<Statement> {
         Some(K::Sequence) => ObjectKind::Sequence,
         Some(K::View) => ObjectKind::View,
         Some(K::Schema) => ObjectKind::Schema,
+        Some(K::Procedure) => ObjectKind::Procedure,
         Some(K::Column) => ObjectKind::Column,
         Some(K::Constraint) => ObjectKind::Constraint,
         Some(K::Database) => ObjectKind::Database,
@@ -284,7 +285,13 @@ pub(super) fn comment(p: &mut Parser<'_, '_>) -> Result<Statement> {
         _ => return unsupported::unsupported_object(p, "COMMENT ON", position),
     };
     p.bump();
+    let mut parameters = None;
     let name = match kind {
+        ObjectKind::Procedure => {
+            let routine = routine::routine_name(p)?;
+            parameters = routine.parameters;
+            routine.name
+        }
         ObjectKind::Schema | ObjectKind::Constraint | ObjectKind::Database | ObjectKind::Role => {
             QualifiedName(vec![p.name()?])
         }
@@ -301,7 +308,7 @@ pub(super) fn comment(p: &mut Parser<'_, '_>) -> Result<Statement> {
     }
     p.expect(K::Is)?;
     let text = if p.take(K::Null) { None } else { Some(p.string()?) };
-    Ok(Statement::Comment(Comment { kind, name, table, text }))
+    Ok(Statement::Comment(Comment { kind, name, table, parameters, text }))
 }
 
 pub(super) fn nulls_not_distinct(p: &mut Parser<'_, '_>) -> Result<bool> {

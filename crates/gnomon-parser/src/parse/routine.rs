@@ -218,19 +218,22 @@ fn parameter_mode(p: &mut Parser<'_, '_>) -> Option<ParameterMode> {
     Some(mode)
 }
 
+/// The name of a routine, with its parameters if they are given.
+pub(super) fn routine_name(p: &mut Parser<'_, '_>) -> Result<RoutineName> {
+    let name = match p.keyword() {
+        Some(keyword) if !keyword.may_name_column() && !keyword.is_reserved() => {
+            crate::ast::QualifiedName(vec![p.any_word()?])
+        }
+        _ => p.qualified_name()?,
+    };
+    let parameters = if p.is_char('(') { Some(parameters(p, false)?) } else { None };
+    Ok(RoutineName { name, parameters })
+}
+
 pub(super) fn drop_procedures(p: &mut Parser<'_, '_>) -> Result<Statement> {
     p.expect(K::Procedure)?;
     let if_exists = option::if_exists(p);
-    let routines = p.list(|p| {
-        let name = match p.keyword() {
-            Some(keyword) if !keyword.may_name_column() && !keyword.is_reserved() => {
-                crate::ast::QualifiedName(vec![p.any_word()?])
-            }
-            _ => p.qualified_name()?,
-        };
-        let parameters = if p.is_char('(') { Some(parameters(p, false)?) } else { None };
-        Ok(RoutineName { name, parameters })
-    })?;
+    let routines = p.list(routine_name)?;
     let is_cascade = option::cascade(p);
     Ok(Statement::DropRoutine(DropRoutine { routines, if_exists, is_cascade }))
 }

@@ -5,8 +5,8 @@ use std::{ops::ControlFlow, sync::Arc};
 use gnomon_engine::TreeLock;
 use gnomon_parser::{
     ast::{
-        self, AlterAction, AlterColumn, AlterTable, ColumnDefinition, Constraint, Expr, Ident, ObjectKind,
-        Rename, RenamedPart,
+        self, AlterAction, AlterColumn, AlterOwner, AlterTable, ColumnDefinition, Constraint, Expr, Ident,
+        ObjectKind, OwnedObject, Rename, RenamedPart,
     },
     visit::{Visitor, VisitorMut},
 };
@@ -25,14 +25,15 @@ use super::{
     index::build_index,
     kind_name,
     partition::{refuse_key_column, refuse_only, refuse_partition, with_partitions},
+    procedure::find_procedure,
     refuse_taken, skip_missing,
     storage::TableParameters,
     violated,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{self, Oid, Table},
-    context::with_article,
+    catalog::model::{self, Oid, Table, derived_oid},
+    context::{Name, with_article},
     dml::{bind_check, default_of, missing_column},
     query::{Binder, Scope},
     sink::{Tag, tag},
@@ -124,6 +125,27 @@ fn alter_owners(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// OWNER TO, of a schema or a procedure.
+pub(super) fn alter_owner(ddl: &mut Ddl<'_>, alter: &AlterOwner) -> Result<Tag> {
+    let AlterOwner { object, owner } = alter;
+    let what = match object {
+        OwnedObject::Schema(_) => "ALTER SCHEMA",
+        OwnedObject::Procedure(_) => "ALTER PROCEDURE",
+    };
+    ddl.begin(what)?;
+    match object {
+        OwnedObject::Schema(name) => {
+            let name = Name { schema: None, name: name.name.to_string() };
+            if ddl.session.view().schema_oid(&name.name).is_none() {
+                return Err(name.missing("schema"));
+            }
+        }
+        OwnedObject::Procedure(routine) => drop(find_procedure(ddl, routine)?),
+    }
+    clauses::owner(owner, ddl.session.settings.user(), ddl.notices);
+    tag(what)
 }
 
 fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
@@ -494,12 +516,18 @@ fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str
     }
     let mut changed = (**table).clone();
     match table.constraint(from) {
-        Some(model::Constraint::Check(_)) => {
+        Some(model::Constraint::Check(check)) => {
+            // Its comment goes with its name.
+            let comment = ddl.session.catalog().comment((check.oid(table.oid), 0)).map(str::to_owned);
             changed
                 .checks
                 .iter_mut()
                 .filter(|check| check.name == from)
                 .for_each(|check| to.clone_into(&mut check.name));
+            put(ddl, changed)?;
+            return ddl.change(|catalog| {
+                catalog.put_comment((derived_oid(table.oid, to), 0), comment.as_deref());
+            });
         }
         Some(model::Constraint::PrimaryKey(_) | model::Constraint::Unique(_)) => {
             refuse_taken(&ddl.session.view(), &table.schema, to)?;

@@ -11,6 +11,7 @@ use super::{
     constraint::{
         ConstraintSpec, key_columns, refuse_attributes, refuse_misplaced_attributes, unsupported_constraint,
     },
+    fixed_names::fixed_expression_text,
     index::IndexKey,
     refuse_taken,
     sequence::SequenceSpec,
@@ -20,7 +21,6 @@ use crate::{
     catalog::model::{Column, Identity, Table},
     functions::quote_ident,
     query::{Binder, Scope},
-    syntax::expression_text,
     types::{ColumnType, Datum, Type, column_type, format_type},
 };
 
@@ -263,6 +263,9 @@ pub(super) fn bind_default(
         let mut binder = Binder::new(view, types, &[]);
         let expr = binder.assign(default, &Scope::empty(), &column.name, column.ty)?;
         let null = expr.as_const().is_some_and(Datum::is_null);
-        if null { Ok(None) } else { expression_text(default).map(Some) }
+        if null {
+            return Ok(None);
+        }
+        fixed_expression_text(default, types, view).map(Some)
     })
 }

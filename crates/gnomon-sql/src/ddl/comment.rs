@@ -1,18 +1,21 @@
 //! COMMENT.
 
-use gnomon_parser::ast::{Comment, ObjectKind, QualifiedName};
+use gnomon_parser::ast::{Comment, ObjectKind, QualifiedName, RoutineName};
 
-use super::{Ddl, column_of, kind_name};
+use super::{Ddl, column_of, kind_name, procedure::find_procedure};
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Oid, Table},
+    catalog::{
+        CONSTRAINT_COMMENT, Relation,
+        model::{Constraint, Oid, Table},
+    },
     context::{Name, with_article},
     query::relation_of,
     sink::{Tag, tag},
 };
 
 pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
-    let Comment { kind, name, table, text } = comment;
+    let Comment { kind, name, table, parameters, text } = comment;
     ddl.begin("COMMENT")?;
     let key = match kind {
         // There is one database, and it has no row of its own to comment on.
@@ -28,18 +31,17 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
                 None => return Err(name.missing("schema")),
             }
         }
+        ObjectKind::Procedure => {
+            let routine = RoutineName { name: name.clone(), parameters: parameters.clone() };
+            Some((find_procedure(ddl, &routine)?.oid, 0))
+        }
         ObjectKind::Column => Some(column_key(ddl, name)?),
         ObjectKind::Constraint => {
             let Some(table) = table else {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a constraint has no table"));
             };
             let table = ddl.session.view().table(&ddl.session.name(&relation_of(table)?)?)?;
-            let key = constraint_key(&table, &name.last().name)?;
-            if key.is_none() {
-                let why = "a CHECK has no row of its own";
-                ddl.notices.push(Notice::no_effect("COMMENT ON CONSTRAINT", why));
-            }
-            key
+            Some(constraint_key(&table, &name.last().name)?)
         }
         ObjectKind::Table | ObjectKind::Index | ObjectKind::Sequence | ObjectKind::View => {
             let name = ddl.session.name(&relation_of(name)?)?;
@@ -71,19 +73,36 @@ fn column_key(ddl: &Ddl<'_>, name: &QualifiedName) -> Result<(Oid, u32)> {
         Some(column) if !table.0.is_empty() => column,
         _ => return Err(SqlError::new(SqlState::SYNTAX_ERROR, "column name must be qualified")),
     };
-    let table = ddl.session.view().table(&ddl.session.name(&relation_of(&table)?)?)?;
-    let position = column_of(&table, &column)?;
-    Ok((table.oid, u32::try_from(position + 1).unwrap_or(u32::MAX)))
+    let name = ddl.session.name(&relation_of(&table)?)?;
+    let view = ddl.session.view();
+    let (oid, position) = match view.find(&name) {
+        Some(Relation::View(view)) => {
+            let position = view.columns.iter().position(|(name, _)| **name == *column.name);
+            let missing = || {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" does not exist", column.name, view.name);
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            };
+            (view.oid, position.ok_or_else(missing)?)
+        }
+        _ => {
+            let table = view.table(&name)?;
+            (table.oid, column_of(&table, &column)?)
+        }
+    };
+    Ok((oid, u32::try_from(position + 1).unwrap_or(u32::MAX)))
 }
 
-/// The key of a constraint's comment: that of its index; a CHECK has none.
-fn constraint_key(table: &Table, constraint: &str) -> Result<Option<(Oid, u32)>> {
-    let index = table.all_indexes().find(|index| index.name == constraint).map(|index| (index.oid, 0));
-    if index.is_some() || table.has_constraint_or_index(constraint) {
-        return Ok(index);
+/// The key of a constraint's comment.
+fn constraint_key(table: &Table, constraint: &str) -> Result<(Oid, u32)> {
+    match table.constraint(constraint) {
+        Some(Constraint::PrimaryKey(index) | Constraint::Unique(index)) => {
+            Ok((index.oid, CONSTRAINT_COMMENT))
+        }
+        Some(Constraint::Check(check)) => Ok((check.oid(table.oid), 0)),
+        Some(Constraint::NotNull(_)) | None => Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{constraint}\" for table \"{}\" does not exist", table.name),
+        )),
     }
-    Err(SqlError::new(
-        SqlState::UNDEFINED_OBJECT,
-        format!("constraint \"{constraint}\" for table \"{}\" does not exist", table.name),
-    ))
 }

@@ -10,6 +10,7 @@ use gnomon_parser::{
 use super::{
     Ddl, choose_name,
     clauses::check_tablespace,
+    fixed_names::fixed_expression_text,
     index::{IndexKey, check_key_count, define_index},
 };
 use crate::{
@@ -17,7 +18,6 @@ use crate::{
     catalog::model::{Check, Table},
     dml::bind_check,
     query::Binder,
-    syntax::expression_text,
 };
 
 /// A constraint, with the columns by name.
@@ -141,7 +141,9 @@ pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &Constr
                     table.has_constraint_or_index(name)
                 }),
             };
-            let check = Check { name, expression: expression_text(expression)? };
+            let expression =
+                ddl.session.with_types(|types, view| fixed_expression_text(expression, types, view))?;
+            let check = Check { name, expression };
             let shape = Arc::new(table.clone());
             ddl.session.with_types(|types, view| {
                 let mut binder = Binder::new(view, types, &[]);

@@ -16,6 +16,7 @@ mod comment;
 mod constraint;
 mod create;
 mod drop;
+mod fixed_names;
 mod index;
 mod partition;
 mod procedure;
@@ -107,6 +108,7 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
         Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
         Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),
+        Statement::AlterOwner(alter) => alter::alter_owner(ddl, alter),
         Statement::SettingDefault(default) => setting::setting_default(ddl, default),
         Statement::Comment(comment) => comment::comment(ddl, comment),
         _ => return Ok(None),
@@ -357,6 +359,7 @@ fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::View => "view",
         ObjectKind::MaterializedView => "materialized view",
         ObjectKind::Schema => "schema",
+        ObjectKind::Procedure => "procedure",
         ObjectKind::Column => "column",
         ObjectKind::Constraint => "constraint",
         ObjectKind::Database => "database",

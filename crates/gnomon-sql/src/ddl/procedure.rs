@@ -110,9 +110,12 @@ pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> R
         None => ddl.session.shared.new_oid()?,
     };
     let procedure = Arc::new(Procedure { oid, schema, name: name.name, parameters, body: body.to_owned() });
-    // Finds its errors now; what it uses may be gone when it is called.
-    let compiled = Compiled::new(&procedure, parse_body(&procedure, ddl.notices)?);
-    check_body(ddl.session, &compiled)?;
+    // Finds its errors now; what it uses may be gone when it is called. A dump makes it before what it uses.
+    let is_atomic = matches!(create.body, Some(RoutineBody::Atomic { .. }));
+    if is_atomic || ddl.session.settings.check_function_bodies() {
+        let compiled = Compiled::new(&procedure, parse_body(&procedure, ddl.notices)?);
+        check_body(ddl.session, &compiled)?;
+    }
     let made = Arc::unwrap_or_clone(procedure);
     ddl.change(|catalog| catalog.put_procedure(made))?;
     tag("CREATE PROCEDURE")
@@ -195,38 +198,40 @@ pub(super) fn drop_procedures(ddl: &mut Ddl<'_>, drop: &DropRoutine) -> Result<T
     // Nothing depends on a procedure.
     let DropRoutine { routines, if_exists, is_cascade: _ } = drop;
     ddl.begin("DROP PROCEDURE")?;
-    for RoutineName { name, parameters } in routines {
-        let name = ddl.session.name(&relation_of(name)?)?;
-        let found = ddl.session.view().procedure(&name);
-        let types = parameters.as_deref().map(types_of).transpose()?;
-        let fits = |procedure: &Procedure| {
-            let is = |of: &mut dyn Iterator<Item = Type>| {
-                types.as_ref().is_none_or(|types| of.eq(types.iter().copied()))
-            };
-            is(&mut procedure.inputs().map(|parameter| parameter.ty.ty))
-                || is(&mut procedure.parameters.iter().map(|parameter| parameter.ty.ty))
-        };
-        match found.filter(|procedure| fits(procedure)) {
-            Some(procedure) => ddl.change(|catalog| catalog.remove_procedure(procedure.oid))?,
-            None if *if_exists => ddl.notices.push(Notice::note(
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("procedure {} does not exist, skipping", signature(&name, types.as_deref())),
-            )),
-            None if types.is_none() => {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_FUNCTION,
-                    format!("could not find a procedure named \"{name}\""),
-                ));
+    for routine in routines {
+        match find_procedure(ddl, routine) {
+            Ok(procedure) => ddl.change(|catalog| catalog.remove_procedure(procedure.oid))?,
+            Err(error) if *if_exists && error.state() == SqlState::UNDEFINED_FUNCTION => {
+                let name = ddl.session.name(&relation_of(&routine.name)?)?;
+                let types = routine.parameters.as_deref().map(types_of).transpose()?;
+                let signature = signature(&name, types.as_deref());
+                let message = format!("procedure {signature} does not exist, skipping");
+                ddl.notices.push(Notice::note(SqlState::SUCCESSFUL_COMPLETION, message));
             }
-            None => {
-                return Err(SqlError::new(
-                    SqlState::UNDEFINED_FUNCTION,
-                    format!("procedure {} does not exist", signature(&name, types.as_deref())),
-                ));
-            }
+            Err(error) => return Err(error),
         }
     }
     tag("DROP PROCEDURE")
+}
+
+/// Returns the procedure of a name, and of these types of parameters if they are given.
+pub(super) fn find_procedure(ddl: &Ddl<'_>, routine: &RoutineName) -> Result<Arc<Procedure>> {
+    let name = ddl.session.name(&relation_of(&routine.name)?)?;
+    let types = routine.parameters.as_deref().map(types_of).transpose()?;
+    let fits = |procedure: &Procedure| {
+        let is = |of: &mut dyn Iterator<Item = Type>| {
+            types.as_ref().is_none_or(|types| of.eq(types.iter().copied()))
+        };
+        is(&mut procedure.inputs().map(|parameter| parameter.ty.ty))
+            || is(&mut procedure.parameters.iter().map(|parameter| parameter.ty.ty))
+    };
+    ddl.session.view().procedure(&name).filter(|procedure| fits(procedure)).ok_or_else(|| {
+        let message = match &types {
+            None => format!("could not find a procedure named \"{name}\""),
+            Some(types) => format!("procedure {} does not exist", signature(&name, Some(types))),
+        };
+        SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+    })
 }
 
 fn signature(name: &Name, types: Option<&[Type]>) -> String {

@@ -7,7 +7,7 @@ use gnomon_parser::{
     visit::Visitor,
 };
 
-use super::{Ddl, clauses, refuse_taken, storage::read_options};
+use super::{Ddl, clauses, fixed_names::fixed_query_text, refuse_taken, storage::read_options};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
@@ -18,7 +18,6 @@ use crate::{
     query::{Binder, Planned},
     settings::bool_word,
     sink::{Tag, tag},
-    syntax::query_text,
     types::{ColumnType, Type},
 };
 
@@ -114,7 +113,8 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
         Some(old) => old.oid,
         None => ddl.session.shared.new_oid()?,
     };
-    let made = View { oid, schema, name: name.name, columns, query: query_text(&query)?, options };
+    let text = ddl.session.with_types(|types, view| fixed_query_text(&mut query, types, view))?;
+    let made = View { oid, schema, name: name.name, columns, query: text, options };
     if old.is_some() && views_using_query(ddl, &query)?.contains(&oid) {
         return Err(SqlError::new(
             SqlState::INVALID_TABLE_DEFINITION,

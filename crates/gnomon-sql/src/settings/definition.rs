@@ -108,7 +108,7 @@ settings! {
     backend_flush_after = setting("backend_flush_after", Kind::Int { min: 0, max: 256, unit: Unit::Blocks }, "0", "No effect: the buffer pool has its own reads and writes.");
     backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "No effect: quotes are doubled, or escaped in E'...' strings.");
     bytea_output = setting("bytea_output", Kind::Word(&["escape", "hex"]), "hex", "Sets the output format for bytea.");
-    check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "No effect: procedures are always checked when they are made.");
+    check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "Check routine bodies during CREATE FUNCTION and CREATE PROCEDURE.");
     client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
     client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");
     commit_delay = setting("commit_delay", Kind::Int { min: 0, max: 100000, unit: Unit::None }, "0", "No effect: commits of several sessions share a write without a delay.");

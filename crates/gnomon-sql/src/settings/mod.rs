@@ -540,6 +540,11 @@ impl Settings {
     }
 
     /// True if updates that commute share locks.
+    /// True if the body of a new procedure is checked.
+    pub(crate) fn check_function_bodies(&self) -> bool {
+        &*self.current.texts[Id::check_function_bodies as usize] == "on"
+    }
+
     pub(crate) fn semantic_locks(&self) -> bool {
         &*self.current.texts[Id::gnomon_semantic_locks as usize] == "on"
     }
