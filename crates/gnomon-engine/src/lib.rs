@@ -66,7 +66,7 @@ pub use store::shadow::{
 };
 pub use txn::{
     Applied, Cursor, Isolation, KeyLock, NOTE_BYTES_MAX, Partitions, PreparedInfo, PreparedTransaction,
-    RowLock, Savepoint, Snapshot, SnapshotRange, Ticket, Transaction, TreeLock, TxnOptions,
+    RowLock, Savepoint, SharedSnapshot, Snapshot, SnapshotRange, Ticket, Transaction, TreeLock, TxnOptions,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

@@ -13,6 +13,7 @@ use super::{
     partition::Confined,
     private::Large,
     shared::{Handle, Shared},
+    shared_snapshot::SharedSnapshot,
     used::{Covered, Found, Reads, Used},
 };
 use crate::{
@@ -255,6 +256,9 @@ impl Core {
 
     pub(super) fn take_snapshot(&mut self) -> Result<Csn> {
         let inner = self.handle.inner.clone();
+        if let Some(shared) = self.options.snapshot.as_ref().map(SharedSnapshot::csn) {
+            return Ok(self.stand_at(inner.timeline.take_snapshot(|| shared)));
+        }
         self.see_at_least(self.freshen()?);
         // A session that holds a ticket, or has read or written behind a lock, may be ahead of the application of
         // another transaction: the snapshot must have all that it knows already.
@@ -268,10 +272,22 @@ impl Core {
             true => inner.settled_csn().max(after),
             false => inner.timeline.watermark(),
         });
+        Ok(self.stand_at(snapshot))
+    }
+
+    fn stand_at(&mut self, snapshot: Csn) -> Csn {
         self.seen = self.seen.max(snapshot);
         self.snapshot = Some(snapshot);
         self.tell_begin(snapshot);
-        Ok(snapshot)
+        snapshot
+    }
+
+    /// See [`Transaction::share_snapshot`](super::Transaction::share_snapshot).
+    pub fn share_snapshot(&mut self) -> Result<SharedSnapshot> {
+        let csn = self.statement_snapshot()?;
+        let shared = SharedSnapshot::of(self.handle.clone(), csn);
+        self.inner().wait_durable(csn)?;
+        Ok(shared)
     }
 
     /// Returns the snapshot of the statement under way, or of the transaction, of which something is about to be
@@ -287,9 +303,13 @@ impl Core {
     }
 
     /// Under SNAPSHOT, renews the snapshot, as if the transaction had begun now: all that it was told so far is what
-    /// it has locked, and is so still. False if it was told more, or others order commits.
+    /// it has locked, and is so still. False if it was told more, others order commits, or the snapshot is shared.
     pub fn renew_snapshot(&mut self) -> Result<bool> {
-        if self.snapshot_told || self.observed.is_some() || self.options.isolation != Isolation::Snapshot {
+        if self.snapshot_told
+            || self.options.snapshot.is_some()
+            || self.observed.is_some()
+            || self.options.isolation != Isolation::Snapshot
+        {
             return Ok(false);
         }
         self.newest();

@@ -82,6 +82,7 @@ mod row_lock;
 mod savepoint;
 mod shared;
 mod shared_keys;
+mod shared_snapshot;
 mod snapshot;
 mod strength;
 mod ticket;
@@ -101,6 +102,7 @@ pub use replicator::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching
 pub use row_lock::KeyLock;
 pub use savepoint::Savepoint;
 pub(crate) use shared::{Handle, Host, Shared};
+pub use shared_snapshot::SharedSnapshot;
 pub use snapshot::{Snapshot, SnapshotRange};
 pub use strength::{RowLock, TreeLock};
 pub use ticket::Ticket;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::shared_snapshot::SharedSnapshot;
 use crate::{Csn, Interrupt, sync::Arc};
 
 /// The isolation level of a transaction: which commits of others it sees.
@@ -42,6 +43,9 @@ pub struct TxnOptions {
     /// In a member of a cluster: its snapshots have all that was ordered up to so long before they are taken; with
     /// none, they may be older.
     pub age_max: Option<Duration>,
+    /// Its snapshot, if it is to read what another transaction reads
+    /// ([`Transaction::share_snapshot`](crate::Transaction::share_snapshot)), under SNAPSHOT.
+    pub snapshot: Option<SharedSnapshot>,
     /// Ends its waits and scans from elsewhere.
     pub interrupt: Option<Arc<Interrupt>>,
 }

@@ -15,6 +15,7 @@ use super::{
     savepoint::{self, Savepoint},
     shared::Handle,
     shared_keys,
+    shared_snapshot::SharedSnapshot,
     strength::{RowLock, TreeLock},
     ticket::Ticket,
     trees, two_phase,
@@ -141,6 +142,15 @@ impl Transaction {
             self.core.fix_snapshot()?;
         }
         Ok(())
+    }
+
+    /// Returns its snapshot, under [`Isolation::Snapshot`], for other transactions that are to read the same state
+    /// ([`TxnOptions::snapshot`]); they do not see what this one writes. Waits until all that it has is durable.
+    ///
+    /// # Errors
+    /// Those of taking the snapshot, if it is the first use of it, and that the database has stopped.
+    pub fn share_snapshot(&mut self) -> Result<SharedSnapshot> {
+        self.core.share_snapshot()
     }
 
     /// Makes the statement's plain reads see what is committed now, if none was made yet.

@@ -17,7 +17,7 @@ use crate::{
         model::Sequence,
         system::{self, ConnectedBy},
     },
-    database::{Shared, advisory, sequences::Drawn},
+    database::{Shared, advisory, exported::EXPORTED_MAX, sequences::Drawn},
     memory::Held,
     query::{ExecContext, RowsDone},
     settings::{Progress, Scope, Settings},
@@ -40,6 +40,9 @@ pub(super) struct Surroundings {
     advisory_owner: u64,
     advisory: RefCell<advisory::Held>,
     rng: RefCell<Rng>,
+    /// The names of snapshots that are to be exported, and how many were before.
+    exports: RefCell<Vec<Box<str>>>,
+    exported_before: usize,
     /// True if the transaction may not write.
     read_only: bool,
     /// True if the catalog is the transaction's own.
@@ -134,6 +137,8 @@ impl SessionContext {
                 of_transaction: take(&mut self.current.advisory),
             }),
             rng: RefCell::new(self.rng.clone()),
+            exports: RefCell::default(),
+            exported_before: self.current.exported.len(),
             read_only: self.current.read_only,
             has_own_catalog: self.has_own_catalog(),
             transaction_id,
@@ -154,6 +159,12 @@ impl SessionContext {
         swap(&mut self.rng, surroundings.rng.get_mut());
         if let (true, Some(engine)) = (surroundings.asked.get(), &mut self.current.engine) {
             engine.log_by_value();
+        }
+        for name in take(surroundings.exports.get_mut()) {
+            // A name without its snapshot is one that nothing is found by.
+            if let Some(Ok(snapshot)) = self.current.engine.as_mut().map(Transaction::share_snapshot) {
+                self.current.exported.push(self.shared.exported.export(name, snapshot));
+            }
         }
         self.interrupted += surroundings.interrupted.get();
         // A statement that is planned again says the same.
@@ -234,6 +245,21 @@ impl Surroundings {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// Names a snapshot that the session exports when the statement ends: it is the transaction's.
+    fn export_snapshot(&self) -> Result<Datum> {
+        if self.settings.borrow().isolation() != "repeatable read" {
+            return Err(SqlError::unsupported("pg_export_snapshot outside of REPEATABLE READ"));
+        }
+        let mut exports = self.exports.borrow_mut();
+        if self.exported_before + exports.len() >= EXPORTED_MAX {
+            let message = format!("a transaction can export at most {EXPORTED_MAX} snapshots");
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+        }
+        let name = self.shared.exported.new_name(self.process_id);
+        exports.push(name.clone());
+        Ok(Datum::Text(name))
     }
 
     fn advisory_lock(&self, function: &str, arguments: &[Datum]) -> Result<Datum> {
@@ -356,6 +382,7 @@ impl Environment for Surroundings {
                 }
                 Datum::Text(settings.show(name)?.1.into())
             }
+            ("pg_export_snapshot", []) => self.export_snapshot()?,
             ("pg_sleep", [Datum::Float8(seconds)]) => {
                 self.sleep(*seconds)?;
                 text("")

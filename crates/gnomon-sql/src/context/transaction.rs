@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use gnomon_engine::{Csn, Isolation, Transaction, TxnId, TxnOptions};
+use gnomon_engine::{Csn, Isolation, SharedSnapshot, Transaction, TxnId, TxnOptions};
 use gnomon_parser::ast::{self, IsolationLevel, Statement, TransactionMode};
 
 use super::SessionContext;
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
     catalog::{Catalog, store},
-    database::advisory,
+    database::{advisory, exported::Exported},
     memory::Held,
     settings::{Progress, Saved, Scope},
 };
@@ -116,6 +116,9 @@ pub(crate) struct Current {
     pub(crate) read_only: bool,
     /// The advisory locks that end with it.
     pub(super) advisory: Vec<advisory::Guard>,
+    /// The snapshots that it exports, and the one that it has from another transaction.
+    pub(super) exported: Vec<Exported>,
+    snapshot: Option<SharedSnapshot>,
     /// The savepoints of a block, the latest last.
     savepoints: Vec<Savepoint>,
 }
@@ -232,9 +235,39 @@ impl SessionContext {
         Ok(())
     }
 
+    /// SET TRANSACTION SNAPSHOT.
+    pub(crate) fn import_snapshot(&mut self, name: &str) -> Result<()> {
+        if self.current.engine.is_some() || self.current.snapshot.is_some() {
+            return Err(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "SET TRANSACTION SNAPSHOT must be called before any query",
+            ));
+        }
+        match self.current.isolation {
+            "repeatable read" => {}
+            "serializable" => {
+                return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT under SERIALIZABLE"));
+            }
+            _ => {
+                let message = "a snapshot-importing transaction must have isolation level SERIALIZABLE or REPEATABLE READ";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+        }
+        if self.settings.missed_max().is_some() || self.settings.age_max().is_some() {
+            return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT with a bound on its staleness"));
+        }
+        let found = self.shared.exported.find(name);
+        self.current.snapshot = Some(found.ok_or_else(|| {
+            let message = format!("invalid snapshot identifier: \"{name}\"");
+            SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+        })?);
+        Ok(())
+    }
+
     /// Returns how far the transaction is, for what may still be set.
     pub(crate) fn progress(&self) -> Progress {
-        if self.current.engine.is_some() { Progress::Queried } else { Progress::Begun }
+        let is_fixed = self.current.engine.is_some() || self.current.snapshot.is_some();
+        if is_fixed { Progress::Queried } else { Progress::Begun }
     }
 
     /// Lets the transaction in progress be what its settings say.
@@ -288,6 +321,7 @@ impl SessionContext {
             deadlock_after: self.settings.deadlock_timeout(),
             missed_max,
             age_max: self.settings.age_max(),
+            snapshot: self.current.snapshot.clone(),
             interrupt: Some(self.interrupt.clone()),
         };
         let engine = self.shared.engine.begin(options)?;

@@ -3,10 +3,11 @@
 //! - [`SqlDatabase`] is the handle that programs have, [`Shared`] what stands behind it;
 //! - [`registry`]: the sessions, as others see and interrupt them; [`progress`]: how far their statements are;
 //! - [`sequences`] and [`row_numbers`]: numbers that are given out once, outside of transactions;
-//! - [`advisory`]: locks on numbers; [`timer`]: the alarms of statements; [`member`]: the catalog as members of a
+//! - [`advisory`]: locks on numbers; [`exported`]: snapshots that transactions share; [`timer`]: the alarms of statements; [`member`]: the catalog as members of a
 //!   cluster change it.
 
 pub(crate) mod advisory;
+pub(crate) mod exported;
 mod member;
 pub(crate) mod progress;
 pub(crate) mod registry;
@@ -30,6 +31,7 @@ use gnomon_engine::{
 };
 
 use advisory::AdvisoryLocks;
+use exported::ExportedSnapshots;
 use registry::Registry;
 use row_numbers::AllRowNumbers;
 use sequences::Positions;
@@ -70,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) timer: Timer,
     pub(crate) registry: Arc<Registry>,
     pub(crate) advisory: Arc<AdvisoryLocks>,
+    pub(crate) exported: Arc<ExportedSnapshots>,
     /// The memory of all sessions, and how much new ones may take.
     pub(crate) memory: Arc<Total>,
     pub(crate) memory_limits: RwLock<Arc<MemoryLimits>>,
@@ -203,6 +206,7 @@ impl Shared {
             timer: Timer::new(clock.clone()),
             registry: Arc::default(),
             advisory: Arc::default(),
+            exported: Arc::default(),
             memory: Arc::default(),
             memory_limits: RwLock::default(),
             cluster: OnceLock::new(),

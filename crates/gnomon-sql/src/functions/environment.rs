@@ -26,6 +26,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("setval", &[Regclass, Int8], Int8, Yes),
         ("setval", &[Regclass, Int8, Bool], Int8, Yes),
         ("set_config", &[Text, Text, Bool], Text, No),
+        ("pg_export_snapshot", &[], Text, Yes),
         ("pg_sleep", &[Type::Float8], Void, Yes),
         ("pg_cancel_backend", &[Int4], Bool, Yes),
         ("pg_terminate_backend", &[Int4, Int8], Bool, Yes),

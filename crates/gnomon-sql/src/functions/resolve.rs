@@ -361,7 +361,6 @@ fn is_unsupported(name: &str) -> bool {
         "pg_notify",
         "range_agg",
         "range_intersect_agg",
-        "pg_export_snapshot",
         "pg_logical_emit_message",
         "query_to_xml",
     ];

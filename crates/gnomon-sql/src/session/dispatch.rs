@@ -123,7 +123,10 @@ impl Session {
                 setting::set_transaction(&mut self.context, *is_session, modes, notices)?;
                 tag("SET")
             }
-            Transaction::SetSnapshot(_) => Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT")),
+            Transaction::SetSnapshot(name) => {
+                setting::set_snapshot(&mut self.context, name, notices)?;
+                tag("SET")
+            }
         }
     }
 

@@ -117,15 +117,7 @@ pub(super) fn set_transaction(
 ) -> Result<()> {
     session.ensure_transaction();
     if !of_session {
-        if session.current.state == State::Implicit {
-            notices.push(
-                SqlError::new(
-                    SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                    "SET TRANSACTION can only be used in transaction blocks",
-                )
-                .severity(Severity::Warning),
-            );
-        }
+        warn_outside_block(session, notices);
         return session.set_modes(modes);
     }
     for mode in modes {
@@ -134,6 +126,25 @@ pub(super) fn set_transaction(
         session.settings.set(&name, Some(&[value.to_owned()]), Scope::Session, Progress::Begun)?;
     }
     Ok(())
+}
+
+/// SET TRANSACTION SNAPSHOT.
+pub(super) fn set_snapshot(
+    session: &mut SessionContext,
+    name: &str,
+    notices: &mut Vec<Notice>,
+) -> Result<()> {
+    session.ensure_transaction();
+    warn_outside_block(session, notices);
+    session.import_snapshot(name)
+}
+
+fn warn_outside_block(session: &SessionContext, notices: &mut Vec<Notice>) {
+    if session.current.state == State::Implicit {
+        let message = "SET TRANSACTION can only be used in transaction blocks";
+        let warning = SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+        notices.push(warning.severity(Severity::Warning));
+    }
 }
 
 /// The columns of SHOW.
