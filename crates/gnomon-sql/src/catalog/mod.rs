@@ -5,11 +5,13 @@
 
 mod encode;
 pub mod model;
+mod names;
 pub mod partition;
 mod snapshot;
 pub(crate) mod store;
 pub mod system;
 
+pub use names::{choose_index_name, choose_name};
 pub use snapshot::{
     CONSTRAINT_COMMENT, Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation,
     SettingKey,

@@ -144,6 +144,11 @@ pub struct Index {
 }
 
 impl Index {
+    /// The identifier of the part of it that a partition has.
+    pub fn of_partition(&self, partition: Oid) -> Oid {
+        derived_oid(partition, &self.oid.to_string())
+    }
+
     /// True if its entries depend on the column at a position in [`Table::columns`].
     pub fn depends_on(&self, column: usize) -> bool {
         self.columns.contains(&column)

@@ -14,7 +14,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::{Placement, TreeId};
 
-use super::model::{Index, PartitionOf, Partitioning, Table};
+use super::{
+    choose_index_name,
+    model::{Index, PartitionOf, Partitioning, Table},
+};
 use crate::{
     Result, SqlError, SqlState,
     types::{Datum, keys},
@@ -155,12 +158,20 @@ impl Table {
         })
     }
 
-    /// A partition as a table by itself.
-    pub(super) fn partition(self: &Arc<Table>, number: u16) -> Option<Table> {
+    /// A partition as a table by itself. Its indexes have names and identifiers of their own, which follow from the
+    /// partition's and the table's; `taken` tells the names of other relations.
+    pub(super) fn partition(self: &Arc<Table>, number: u16, taken: impl Fn(&str) -> bool) -> Option<Table> {
         let partition = self.partitioning.as_ref()?.partitions.get(&number)?;
-        let alone = |index: &Index| {
+        let mut names: Vec<String> = Vec::new();
+        let mut alone = |index: &Index, is_primary: bool| {
             let tree = *index.partition_trees.get(&number)?;
-            Some(Index { tree, partition_trees: BTreeMap::new(), ..index.clone() })
+            let columns = index.columns.iter().filter_map(|column| self.columns.get(*column));
+            let columns: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+            let taken = |name: &str| taken(name) || names.iter().any(|known| known == name);
+            let name = choose_index_name(&partition.name, &columns, (is_primary, index.constraint), taken);
+            names.push(name.clone());
+            let oid = index.of_partition(partition.oid);
+            Some(Index { oid, name, tree, partition_trees: BTreeMap::new(), ..index.clone() })
         };
         Some(Table {
             oid: partition.oid,
@@ -169,10 +180,16 @@ impl Table {
             partition_trees: BTreeMap::new(),
             partitioning: None,
             partition_of: Some(PartitionOf { table: self.clone(), number }),
-            primary_key: self.primary_key.as_ref().and_then(alone),
-            indexes: self.indexes.iter().filter_map(alone).collect(),
+            primary_key: self.primary_key.as_ref().and_then(|index| alone(index, true)),
+            indexes: self.indexes.iter().filter_map(|index| alone(index, false)).collect(),
             ..Table::clone(self)
         })
+    }
+
+    /// Of an index of a partition, the index of the table that it is a part of.
+    pub fn whole_index(&self, index: &Index) -> Option<&Index> {
+        let of = self.partition_of.as_ref()?;
+        of.table.all_indexes().find(|whole| whole.of_partition(self.oid) == index.oid)
     }
 
     /// The table whose rows are numbered, if they are: a partition's are numbered with those of its table.

@@ -49,6 +49,7 @@ enum Name {
     Table(Oid),
     Partition(Oid),
     Index { table: Oid, index: Oid },
+    PartitionIndex { partition: Oid, index: Oid },
     Sequence(Oid),
     View(Oid),
 }
@@ -169,6 +170,9 @@ impl Catalog {
             Name::Table(oid) => Relation::Table(self.tables.get(&oid)?.clone()),
             Name::Partition(oid) => Relation::Table(self.partitions.get(&oid)?.clone()),
             Name::Index { table, index } => Relation::Index(self.tables.get(&table)?.clone(), index),
+            Name::PartitionIndex { partition, index } => {
+                Relation::Index(self.partitions.get(&partition)?.clone(), index)
+            }
             Name::Sequence(oid) => Relation::Sequence(self.sequences.get(&oid)?.clone()),
             Name::View(oid) => Relation::View(self.views.get(&oid)?.clone()),
         })
@@ -220,7 +224,11 @@ impl Catalog {
         for (number, partition) in table.partitioning.iter().flat_map(|partitioning| &partitioning.partitions)
         {
             names.insert(partition.name.clone(), Name::Partition(partition.oid));
-            if let Some(alone) = table.partition(*number) {
+            if let Some(alone) = table.partition(*number, |name| names.contains_key(name)) {
+                for index in alone.all_indexes() {
+                    let part = Name::PartitionIndex { partition: partition.oid, index: index.oid };
+                    names.insert(index.name.clone(), part);
+                }
                 self.partitions.insert(partition.oid, Arc::new(alone));
             }
         }
@@ -248,7 +256,10 @@ impl Catalog {
                 table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values())
             {
                 names.remove(&partition.name);
-                self.partitions.remove(&partition.oid);
+                let alone = self.partitions.remove(&partition.oid);
+                for index in alone.iter().flat_map(|alone| alone.all_indexes()) {
+                    names.remove(&index.name);
+                }
             }
         }
     }

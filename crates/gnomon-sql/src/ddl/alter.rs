@@ -14,6 +14,7 @@ use gnomon_parser::{
 use super::{
     Ddl,
     alter_column::alter_column,
+    attach::{attach_index, attach_partition, only_has_no_effect, repeats},
     clauses,
     column::{ColumnSpec, add_column, column_spec},
     column_of,
@@ -92,6 +93,13 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         return Err(SqlError::unsupported(what));
     }
     let other = actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_)));
+    if let [AlterAction::AttachPartition(part, _)] = &actions[..]
+        && *kind == ObjectKind::Index
+    {
+        ddl.begin(&what)?;
+        attach_index(ddl, alter, part)?;
+        return tag(what);
+    }
     if let Some(action) = other
         && *kind != ObjectKind::Table
     {
@@ -155,9 +163,18 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
         return skip_missing(&name, "relation", alter.if_exists, ddl.notices);
     }
     let table = view.table(&name)?;
+    if table.partition_of.is_some() && repeats(ddl, &table, alter)? {
+        return Ok(());
+    }
     refuse_partition(&table, "ALTER TABLE")?;
+    if let [AlterAction::AttachPartition(partition, values)] = &alter.actions[..] {
+        return attach_partition(ddl, &table, partition, values);
+    }
     if alter.is_only {
-        refuse_only(&table, "ALTER TABLE")?;
+        match alter.actions.iter().all(reaches_partitions) {
+            true => only_has_no_effect(ddl, &table),
+            false => refuse_only(&table, "ALTER TABLE")?,
+        }
     }
     ddl.lock_table(&table, TreeLock::Exclusive)?;
     for action in &alter.actions {
@@ -169,6 +186,20 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
         alter_by(ddl, &table, action)?;
     }
     Ok(())
+}
+
+/// True if an action is one of the whole table in the end, where a dump says ONLY.
+fn reaches_partitions(action: &AlterAction) -> bool {
+    match action {
+        AlterAction::OwnerTo(_) => true,
+        AlterAction::AlterColumn {
+            action: AlterColumn::SetDefault(_) | AlterColumn::DropDefault, ..
+        } => true,
+        AlterAction::AddConstraint(constraint) => {
+            matches!(constraint.kind, ast::ConstraintKind::Unique(_) | ast::ConstraintKind::PrimaryKey(_))
+        }
+        _ => false,
+    }
 }
 
 /// RENAME of a relation, or of a part of it.

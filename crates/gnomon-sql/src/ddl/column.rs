@@ -6,7 +6,7 @@ use gnomon_parser::{
 };
 
 use super::{
-    COLUMNS_MAX, Ddl, choose_name,
+    COLUMNS_MAX, Ddl,
     clauses::check_collation,
     constraint::{
         ConstraintSpec, key_columns, refuse_attributes, refuse_misplaced_attributes, unsupported_constraint,
@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Column, Identity, Table},
+    catalog::{
+        choose_name,
+        model::{Column, Identity, Table},
+    },
     functions::quote_ident,
     query::{Binder, Scope},
     types::{ColumnType, Datum, Type, column_type, format_type},

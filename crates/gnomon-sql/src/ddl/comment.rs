@@ -46,6 +46,9 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
         ObjectKind::Table | ObjectKind::Index | ObjectKind::Sequence | ObjectKind::View => {
             let name = ddl.session.name(&relation_of(name)?)?;
             match ddl.session.view().find(&name) {
+                Some(Relation::Index(table, _)) if table.partition_of.is_some() => {
+                    return Err(SqlError::unsupported("COMMENT ON INDEX of a partition"));
+                }
                 Some(relation) if relation.kind() == kind_name(*kind) => {
                     ddl.session.view().relation_oid(&name).map(|oid| (oid, 0))
                 }

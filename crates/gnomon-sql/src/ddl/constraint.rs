@@ -8,14 +8,17 @@ use gnomon_parser::{
 };
 
 use super::{
-    Ddl, choose_name,
+    Ddl,
     clauses::check_tablespace,
     fixed_names::fixed_expression_text,
     index::{IndexKey, check_key_count, define_index},
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Check, Table},
+    catalog::{
+        choose_name,
+        model::{Check, Table},
+    },
     dml::bind_check,
     query::Binder,
 };

@@ -101,6 +101,13 @@ fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<()
 
 fn drop_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> Result<()> {
     let Some(index) = table.index(oid) else { return Ok(()) };
+    if let Some(whole) = table.whole_index(index) {
+        return Err(SqlError::new(
+            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop index {} because index {} requires it", index.name, whole.name),
+        )
+        .hint(format!("You can drop index {} instead.", whole.name)));
+    }
     if index.constraint {
         return Err(SqlError::new(
             SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
@@ -326,6 +333,7 @@ pub(super) fn rename_relation(
             ));
         }
         Some(Relation::Index(table, oid)) => {
+            refuse_partition(&table, "renaming an index")?;
             refuse_taken(&view, &table.schema, to)?;
             let mut changed = (*table).clone();
             let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);

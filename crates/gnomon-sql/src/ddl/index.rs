@@ -6,19 +6,25 @@ use gnomon_engine::TreeLock;
 use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 
 use super::{
-    Ddl, INDEX_COLUMNS_MAX, choose_name, clauses, could_not_build,
-    partition::{check_unique, refuse_only, refuse_partition},
+    Ddl, INDEX_COLUMNS_MAX,
+    attach::{like, only_has_no_effect},
+    clauses, could_not_build,
+    partition::{check_unique, refuse_partition},
     storage::page_size_of_index,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Index, Table},
+    catalog::{
+        choose_index_name,
+        model::{Index, Table},
+    },
     dml::{TableReader, TableWriter},
     query::column_of_key,
     sink::{Tag, tag},
 };
 
 /// A column of an index definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IndexKey {
     pub(super) column: String,
     pub(super) descending: bool,
@@ -110,11 +116,7 @@ pub(super) fn define_index(
         Some(name) => name.to_owned(),
         None => {
             let names: Vec<&str> = keys.iter().map(|key| key.column.as_str()).collect();
-            match (primary, constraint) {
-                (true, _) => choose_name(&table.name, "", "pkey", taken),
-                (_, true) => choose_name(&table.name, &names.join("_"), "key", taken),
-                _ => choose_name(&table.name, &names.join("_"), "idx", taken),
-            }
+            choose_index_name(&table.name, &names, (primary, constraint), taken)
         }
     };
     let index = Index {
@@ -144,9 +146,14 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
         let column = column_of_key(&element.key).and_then(|name| table.column(&name.name));
         clauses::index_element(element, column.map(|column| table.columns[column].ty.ty))?;
     }
+    if table.partition_of.is_some() && like(&table, &keys, create.is_unique).is_some() {
+        let why = "a partition has the indexes of its table";
+        ddl.notices.push(Notice::no_effect("CREATE INDEX of a partition", why));
+        return tag("CREATE INDEX");
+    }
     refuse_partition(&table, "CREATE INDEX")?;
     if create.is_only {
-        refuse_only(&table, "CREATE INDEX")?;
+        only_has_no_effect(ddl, &table);
     }
     if let Some(name) = &name
         && ddl.session.catalog().has_relation(&table.schema, name)

@@ -10,6 +10,7 @@
 
 mod alter;
 mod alter_column;
+mod attach;
 mod clauses;
 mod column;
 mod comment;
@@ -45,8 +46,6 @@ use crate::{
     types::{Datum, Row},
 };
 
-/// The longest name, in bytes. The parser cuts those of statements.
-const NAME_BYTES_MAX: usize = 63;
 /// The most columns that a table may have.
 const COLUMNS_MAX: usize = 1600;
 /// The most columns that an index may have.
@@ -310,41 +309,6 @@ fn violated(table: &Table, check: &BoundCheck) -> SqlError {
     .constraint(&check.name)
 }
 
-fn shorten(name: &str, bytes_max: usize) -> &str {
-    let mut end = name.len().min(bytes_max);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
-}
-
-/// A name for an object that was given none: `table_column_suffix`, with a number if that is taken. The longer of
-/// table and column is shortened first, as PostgreSQL's `makeObjectName` does.
-fn choose_name(table: &str, columns: &str, suffix: &str, taken: impl Fn(&str) -> bool) -> String {
-    (0u32..)
-        .map(|attempt| {
-            let suffix = if attempt == 0 { suffix.to_owned() } else { format!("{suffix}{attempt}") };
-            let separators = 1 + usize::from(!columns.is_empty());
-            let room = NAME_BYTES_MAX.saturating_sub(suffix.len() + separators);
-            let (mut table_bytes, mut column_bytes) = (table.len(), columns.len());
-            while table_bytes + column_bytes > room {
-                if table_bytes > column_bytes {
-                    table_bytes -= 1;
-                } else {
-                    column_bytes -= 1;
-                }
-            }
-            let (table, columns) = (shorten(table, table_bytes), shorten(columns, column_bytes));
-            if columns.is_empty() {
-                format!("{table}_{suffix}")
-            } else {
-                format!("{table}_{columns}_{suffix}")
-            }
-        })
-        .find(|name| !taken(name))
-        .unwrap_or_default()
-}
-
 /// The position of a column, or PostgreSQL's error.
 fn column_of(table: &Table, name: &Ident) -> Result<usize> {
     table.column(&name.name).ok_or_else(|| missing_column(table, &name.name))
@@ -385,21 +349,4 @@ fn refuse_taken(view: &View, schema: &str, name: &str) -> Result<()> {
         return Err(SqlError::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_chosen_as_postgresql_does() {
-        let none = |_: &str| false;
-        assert_eq!(choose_name("t", "a_b", "key", none), "t_a_b_key");
-        assert_eq!(choose_name("t", "", "pkey", none), "t_pkey");
-        assert_eq!(choose_name("t", "a", "seq", |name| name == "t_a_seq"), "t_a_seq1");
-        let long = choose_name(&"t".repeat(60), &"c".repeat(40), "check", none);
-        assert_eq!(long.len(), NAME_BYTES_MAX);
-        assert!(long.ends_with("_check"));
-        assert_eq!(shorten("äöü", 3), "ä");
-    }
 }

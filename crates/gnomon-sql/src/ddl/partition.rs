@@ -132,7 +132,7 @@ pub(super) fn refuse_only(table: &Table, what: &str) -> Result<()> {
 }
 
 /// The remainder that FOR VALUES gives a new partition, and the modulus.
-fn bound(table: &Table, name: &str, values: &PartitionBound) -> Result<(u16, u16)> {
+pub(super) fn bound(table: &Table, name: &str, values: &PartitionBound) -> Result<(u16, u16)> {
     let Some(partitioning) = &table.partitioning else {
         return Err(SqlError::new(
             INVALID_OBJECT_DEFINITION,

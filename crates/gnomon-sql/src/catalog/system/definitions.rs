@@ -1,6 +1,8 @@
 //! Objects as the statements that would make them: pg_get_indexdef and its like.
 
-use super::names::quote;
+use gnomon_engine::PageSize;
+
+use super::{Object, names::quote};
 use crate::{
     catalog::model::{Check, Index, PartitionOf, Procedure, Table, View},
     types::format_type,
@@ -27,25 +29,45 @@ fn index_column(table: &Table, index: &Index, i: usize) -> String {
     format!("{name}{options}")
 }
 
+/// The parameters of a relation (WITH), each as `name=value`. An index that stands for a constraint is defined without:
+/// it has those of its table.
+pub(super) fn options(object: &Object<'_>) -> Vec<String> {
+    let sized = |size: Option<PageSize>| size.map(|size| format!("page_size={}", size.bytes()));
+    match object {
+        Object::Table(table) => {
+            let replicated = table.is_replicated.then(|| "replicated=true".to_owned());
+            sized(table.page_size).into_iter().chain(replicated).collect()
+        }
+        Object::Index(_, index) if index.constraint => Vec::new(),
+        Object::Index(_, index) => sized(index.page_size).into_iter().collect(),
+        Object::Sequence(_) => Vec::new(),
+        Object::View(view) => view.options.clone(),
+    }
+}
+
 /// CREATE INDEX, with the table's schema.
-pub(super) fn index(table: &Table, index: &Index) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
-    format!(
-        "CREATE {unique}INDEX {} ON {}.{} USING btree ({})",
-        quote(&index.name),
-        quote(&table.schema),
-        quote(&table.name),
-        index_columns(table, index)
-    )
+pub(super) fn index(table: &Table, one: &Index) -> String {
+    index_pretty(table, one, true)
 }
 
 /// CREATE INDEX as pg_get_indexdef(oid, 0, pretty) writes it: with the schema only where `qualified` says so.
 pub(super) fn index_pretty(table: &Table, one: &Index, qualified: bool) -> String {
-    let full = index(table, one);
-    match qualified {
-        true => full,
-        false => full.replacen(&format!(" ON {}.", quote(&table.schema)), " ON ", 1),
-    }
+    let unique = if one.unique { "UNIQUE " } else { "" };
+    // The indexes of partitions have definitions of their own.
+    let only = if table.partitioning.is_some() { "ONLY " } else { "" };
+    let schema = if qualified { format!("{}.", quote(&table.schema)) } else { String::new() };
+    let options = options(&Object::Index(table, one)).into_iter().filter_map(|option| {
+        let (name, value) = option.split_once('=')?;
+        Some(format!("{name}='{value}'"))
+    });
+    let options: Vec<String> = options.collect();
+    let with = if options.is_empty() { String::new() } else { format!(" WITH ({})", options.join(", ")) };
+    format!(
+        "CREATE {unique}INDEX {} ON {only}{schema}{} USING btree ({}){with}",
+        quote(&one.name),
+        quote(&table.name),
+        index_columns(table, one)
+    )
 }
 
 /// The column with this number, from 1, of an index: its name alone.

@@ -62,6 +62,14 @@ impl Dependencies<'_> {
         for column in &index.columns {
             self.add((class, object, 0), (PG_CLASS, table.oid, column + 1), b'a');
         }
+        if let Some(whole) = table.whole_index(index) {
+            self.add((PG_CLASS, index.oid, 0), (PG_CLASS, whole.oid, 0), b'P');
+            self.add((PG_CLASS, index.oid, 0), (PG_CLASS, table.oid, 0), b'S');
+            if index.constraint {
+                self.add((PG_CONSTRAINT, index.oid, 0), (PG_CONSTRAINT, whole.oid, 0), b'P');
+                self.add((PG_CONSTRAINT, index.oid, 0), (PG_CLASS, table.oid, 0), b'S');
+            }
+        }
     }
 
     fn table(&mut self, system: System<'_>, table: &Table) {

@@ -381,7 +381,7 @@ impl System<'_> {
     }
 
     fn constraint_definition(&self, oid: Oid, pretty: bool) -> Option<String> {
-        self.catalog().tables().find_map(|table| {
+        self.catalog().tables_and_partitions().find_map(|table| {
             table.constraints().find_map(|constraint| match constraint {
                 Constraint::PrimaryKey(index) => {
                     (index.oid == oid).then(|| definitions::key(table, index, true))

@@ -13,8 +13,8 @@
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
 //! aclitem[] is text[], xid is oid); defaults, checks and views are shown as the text that is kept of them, not as
-//! PostgreSQL would write them; there is one role, the user of the session, which owns everything and may do
-//! everything; large tables of statistics and of features that Gnomon lacks are empty.
+//! PostgreSQL would write them; there is one role beside the predefined ones, the user of the session, which owns
+//! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
 
 mod activity;
 mod builder;
@@ -253,7 +253,10 @@ impl<'a> System<'a> {
         let catalog = self.catalog();
         let tables = catalog.tables().flat_map(|table| {
             let indexes = table.primary_key.iter().chain(&table.indexes);
-            let partitions = catalog.partitions_of(table).map(|partition| Object::Table(partition));
+            let partitions = catalog.partitions_of(table).flat_map(|partition| {
+                let parts = partition.all_indexes().map(|index| Object::Index(partition, index));
+                std::iter::once(Object::Table(partition)).chain(parts)
+            });
             let own = std::iter::once(Object::Table(table));
             own.chain(indexes.map(|index| Object::Index(table, index))).chain(partitions)
         });

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 
-use gnomon_engine::PageSize;
 use gnomon_parser::{ast::Expr, visit::Visitor};
 
 use super::{
@@ -35,6 +34,7 @@ struct Class<'a> {
     has_index: bool,
     options: Vec<String>,
     partition_of: Option<&'a PartitionOf>,
+    is_partition: bool,
 }
 
 /// A column of any relation.
@@ -108,12 +108,12 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("relchecks", small(class.checks)),
         ("relhasrules", yes(kind == b'v')),
         ("relhastriggers", yes(false)),
-        ("relhassubclass", yes(kind == b'p')),
+        ("relhassubclass", yes(matches!(kind, b'p' | b'I'))),
         ("relrowsecurity", yes(false)),
         ("relforcerowsecurity", yes(false)),
         ("relispopulated", yes(true)),
         ("relreplident", letter(if is_table { b'd' } else { b'n' })),
-        ("relispartition", yes(class.partition_of.is_some())),
+        ("relispartition", yes(class.is_partition)),
         ("relpartbound", option(class.partition_of.map(|of| string(definitions::partition_bound(of))))),
         ("relrewrite", oid(0)),
         ("relfrozenxid", oid(0)),
@@ -229,40 +229,27 @@ pub(super) fn classes(system: System<'_>, rows: &mut Rows) {
                 has_index: false,
                 options: Vec::new(),
                 partition_of: None,
+                is_partition: false,
             },
         );
     }
     for object in system.objects() {
-        let sized = |size: Option<PageSize>| size.map(|size| format!("page_size={}", size.bytes()));
-        let (kind, method, file, checks, has_index, options) = match &object {
+        let options = definitions::options(&object);
+        let (kind, method, file, checks, has_index) = match &object {
             Object::Table(table) => {
                 let has_index = table.primary_key.is_some() || !table.indexes.is_empty();
                 let (kind, method, file) = match table.partitioning {
                     Some(_) => (b'p', 0, 0),
                     None => (b'r', HEAP, tree_number(table.tree)),
                 };
-                (
-                    kind,
-                    method,
-                    file,
-                    table.checks.len(),
-                    has_index,
-                    sized(table.page_size).into_iter().collect(),
-                )
+                (kind, method, file, table.checks.len(), has_index)
             }
             Object::Index(table, index) => match table.partitioning {
-                Some(_) => (b'I', BTREE, 0, 0, false, sized(index.page_size).into_iter().collect()),
-                None => (
-                    b'i',
-                    BTREE,
-                    tree_number(index.tree),
-                    0,
-                    false,
-                    sized(index.page_size).into_iter().collect(),
-                ),
+                Some(_) => (b'I', BTREE, 0, 0, false),
+                None => (b'i', BTREE, tree_number(index.tree), 0, false),
             },
-            Object::Sequence(_) => (b'S', 0, 0, 0, false, Vec::new()),
-            Object::View(view) => (b'v', 0, 0, 0, false, view.options.clone()),
+            Object::Sequence(_) => (b'S', 0, 0, 0, false),
+            Object::View(_) => (b'v', 0, 0, 0, false),
         };
         add_class(
             rows,
@@ -281,6 +268,10 @@ pub(super) fn classes(system: System<'_>, rows: &mut Rows) {
                     Object::Table(table) => table.partition_of.as_ref(),
                     _ => None,
                 },
+                is_partition: match object {
+                    Object::Table(table) | Object::Index(table, _) => table.partition_of.is_some(),
+                    _ => false,
+                },
             },
         );
     }
@@ -296,6 +287,15 @@ pub(super) fn inheritance(system: System<'_>, rows: &mut Rows) {
                 ("inhseqno", Datum::Int4(1)),
                 ("inhdetachpending", yes(false)),
             ]);
+            for index in partition.all_indexes() {
+                let Some(whole) = partition.whole_index(index) else { continue };
+                rows.add([
+                    ("inhrelid", oid(index.oid)),
+                    ("inhparent", oid(whole.oid)),
+                    ("inhseqno", Datum::Int4(1)),
+                    ("inhdetachpending", yes(false)),
+                ]);
+            }
         }
     }
 }
@@ -379,9 +379,11 @@ pub(super) fn indexes(system: System<'_>, rows: &mut Rows) {
 }
 
 pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
-    for table in system.catalog().tables() {
+    for table in system.catalog().tables_and_partitions() {
         let schema = system.schema_oid(&table.schema).unwrap_or(0);
+        let is_part = table.partition_of.is_some();
         let mut add = |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<&str>| {
+            let whole = table.index(index).and_then(|index| table.whole_index(index));
             rows.add([
                 ("oid", oid(id)),
                 ("conname", string(name)),
@@ -393,13 +395,13 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
                 ("conrelid", oid(table.oid)),
                 ("contypid", oid(0)),
                 ("conindid", oid(index)),
-                ("conparentid", oid(0)),
+                ("conparentid", oid(whole.map_or(0, |whole| whole.oid))),
                 ("confrelid", oid(0)),
                 ("confupdtype", letter(b' ')),
                 ("confdeltype", letter(b' ')),
                 ("confmatchtype", letter(b' ')),
-                ("conislocal", yes(true)),
-                ("coninhcount", Datum::Int4(0)),
+                ("conislocal", yes(!is_part)),
+                ("coninhcount", Datum::Int4(i32::from(is_part))),
                 ("connoinherit", yes(kind != b'c')),
                 ("conkey", if columns.is_empty() { Datum::Null } else { column_numbers(columns) }),
                 ("conbin", option(body.map(string))),
