@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the scenarios of real clients (psycopg, asyncpg, SQLAlchemy, Django, node-postgres, Sequelize, TypeORM, pgx,
-# ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
+# ActiveRecord, pg_dump) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
 # With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
@@ -65,6 +65,9 @@ for client in pg sequelize typeorm; do
 done
 scenario pgx "$cache/pgx"
 scenario activerecord ruby ruby/scenario.rb
+if [ $# -eq 0 ]; then # with servers of its own
+  scenario pg_dump ../dump.py --program "${GNOMON:-$root/target/debug/gnomon}"
+fi
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   java=$cache/java
   if ! installed java java/pom.xml; then
