@@ -53,6 +53,20 @@ pub trait Accumulator: Send {
         0
     }
 
+    /// True if [`Accumulator::take_back`] may succeed.
+    fn takes_back(&self) -> bool {
+        false
+    }
+
+    /// Takes back one row's arguments, which were taken before. Returns false if the result over the rows that stay is
+    /// not known then: the state is of no use any more.
+    ///
+    /// # Errors
+    /// Overflow, mostly.
+    fn take_back(&mut self, _arguments: &[Datum]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// The result over the rows taken so far.
     ///
     /// # Errors
@@ -97,18 +111,20 @@ impl AggregateRef {
         match self.0.kind {
             Kind::CountRows => Box::new(Count { rows: 0, all: true }),
             Kind::Count => Box::new(Count { rows: 0, all: false }),
-            Kind::SumInteger => Box::new(SumInteger { sum: None, wide: self.0.result == Type::Numeric }),
-            Kind::SumNumeric => Box::new(SumNumeric { sum: Numeric::zero(), count: 0, average: false }),
+            Kind::SumInteger => {
+                Box::new(SumInteger { sum: 0, count: 0, wide: self.0.result == Type::Numeric })
+            }
+            Kind::SumNumeric => Box::new(SumNumeric::new(false)),
             Kind::SumFloat => Box::new(SumFloat { sum: None, narrow: self.0.result == Type::Float4 }),
             Kind::SumInterval => Box::new(SumInterval { sum: Interval::default(), count: 0, average: false }),
             Kind::AverageInteger => Box::new(AverageInteger { sum: 0, count: 0 }),
-            Kind::AverageNumeric => Box::new(SumNumeric { sum: Numeric::zero(), count: 0, average: true }),
+            Kind::AverageNumeric => Box::new(SumNumeric::new(true)),
             Kind::AverageFloat => Box::new(FloatMoments::new(Moments::Average)),
             Kind::AverageInterval => {
                 Box::new(SumInterval { sum: Interval::default(), count: 0, average: true })
             }
             Kind::Extreme { greatest } => Box::new(Extreme { best: Datum::Null, greatest }),
-            Kind::Bool { all } => Box::new(BoolAll { result: None, all }),
+            Kind::Bool { all } => Box::new(BoolAll { counts: (0, 0), all }),
             Kind::Bits(op) => Box::new(Bits { result: Datum::Null, op }),
             Kind::StringAgg => Box::new(StringAgg { out: None }),
             Kind::BytesAgg => Box::new(BytesAgg { out: None }),
@@ -313,13 +329,25 @@ impl Accumulator for Count {
         Ok(())
     }
 
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        if self.all || !any(arguments, 0)?.is_null() {
+            self.rows -= 1;
+        }
+        Ok(true)
+    }
+
     fn finish(&mut self) -> Result<Datum> {
         Ok(Datum::Int8(self.rows))
     }
 }
 
 struct SumInteger {
-    sum: Option<i128>,
+    sum: i128,
+    count: i64,
     wide: bool,
 }
 
@@ -327,16 +355,29 @@ impl Accumulator for SumInteger {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if !any(arguments, 0)?.is_null() {
             // 2^64 rows of the largest bigint would fit.
-            self.sum = Some(self.sum.unwrap_or(0) + i128::from(integer(arguments, 0)?));
+            self.sum += i128::from(integer(arguments, 0)?);
+            self.count += 1;
         }
         Ok(())
     }
 
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        if !any(arguments, 0)?.is_null() {
+            self.sum -= i128::from(integer(arguments, 0)?);
+            self.count -= 1;
+        }
+        Ok(true)
+    }
+
     fn finish(&mut self) -> Result<Datum> {
         match self.sum {
-            None => Ok(Datum::Null),
-            Some(sum) if self.wide => Ok(Datum::Numeric(Numeric::from(sum))),
-            Some(sum) => i64::try_from(sum).map(Datum::Int8).map_err(|_| out_of_range("bigint")),
+            _ if self.count == 0 => Ok(Datum::Null),
+            sum if self.wide => Ok(Datum::Numeric(Numeric::from(sum))),
+            sum => i64::try_from(sum).map(Datum::Int8).map_err(|_| out_of_range("bigint")),
         }
     }
 }
@@ -355,6 +396,18 @@ impl Accumulator for AverageInteger {
         Ok(())
     }
 
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        if !any(arguments, 0)?.is_null() {
+            self.sum -= i128::from(integer(arguments, 0)?);
+            self.count -= 1;
+        }
+        Ok(true)
+    }
+
     fn finish(&mut self) -> Result<Datum> {
         if self.count == 0 {
             return Ok(Datum::Null);
@@ -363,19 +416,76 @@ impl Accumulator for AverageInteger {
     }
 }
 
+/// The largest scale of the numbers in a sum, which is the scale of the sum.
+#[derive(Default)]
+struct LargestScale {
+    scale: i64,
+    /// The numbers that have it.
+    count: i64,
+}
+
+impl LargestScale {
+    fn add(&mut self, number: &Numeric) {
+        let scale = number.scale();
+        if scale > self.scale {
+            *self = LargestScale { scale, count: 0 };
+        }
+        self.count += i64::from(scale == self.scale);
+    }
+
+    /// Takes a number out; false if the largest scale of the `rest` that stays is not known then.
+    fn remove(&mut self, number: &Numeric, rest: i64) -> bool {
+        self.count -= i64::from(number.scale() == self.scale);
+        self.scale == 0 || rest == 0 || self.count > 0
+    }
+}
+
+fn is_finite(number: &Numeric) -> bool {
+    matches!(number, Numeric::Finite(_))
+}
+
 struct SumNumeric {
     sum: Numeric,
     count: i64,
+    largest: LargestScale,
     average: bool,
+}
+
+impl SumNumeric {
+    fn new(average: bool) -> SumNumeric {
+        SumNumeric { sum: Numeric::zero(), count: 0, largest: LargestScale::default(), average }
+    }
 }
 
 impl Accumulator for SumNumeric {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if !any(arguments, 0)?.is_null() {
-            self.sum = self.sum.add(numeric(arguments, 0)?)?;
+            let value = numeric(arguments, 0)?;
+            self.sum = self.sum.add(value)?;
             self.count += 1;
+            self.largest.add(value);
         }
         Ok(())
+    }
+
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        if any(arguments, 0)?.is_null() {
+            return Ok(true);
+        }
+        let value = numeric(arguments, 0)?;
+        self.count -= 1;
+        if !is_finite(&self.sum) || !self.largest.remove(value, self.count) {
+            return Ok(false);
+        }
+        match self.count {
+            0 => (self.sum, self.largest) = (Numeric::zero(), LargestScale::default()),
+            _ => self.sum = self.sum.sub(value)?,
+        }
+        Ok(true)
     }
 
     fn finish(&mut self) -> Result<Datum> {
@@ -435,6 +545,19 @@ impl Accumulator for SumInterval {
         Ok(())
     }
 
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        if !any(arguments, 0)?.is_null() {
+            let back = arithmetic::interval_negate(interval(arguments, 0)?)?;
+            self.sum = arithmetic::interval_add(self.sum, back)?;
+            self.count -= 1;
+        }
+        Ok(true)
+    }
+
     fn finish(&mut self) -> Result<Datum> {
         if self.count == 0 {
             return Ok(Datum::Null);
@@ -472,31 +595,58 @@ impl Accumulator for Extreme {
         Ok(())
     }
 
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    /// Only the best value matters.
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        let value = any(arguments, 0)?;
+        Ok(value.is_null() || compare(value, &self.best).is_ne())
+    }
+
     fn finish(&mut self) -> Result<Datum> {
         Ok(self.best.clone())
     }
 }
 
 struct BoolAll {
-    result: Option<bool>,
+    /// How many are true, and how many false.
+    counts: (i64, i64),
     all: bool,
+}
+
+impl BoolAll {
+    fn add(&mut self, arguments: &[Datum], number: i64) -> Result<()> {
+        if !any(arguments, 0)?.is_null() {
+            match boolean(arguments, 0)? {
+                true => self.counts.0 += number,
+                false => self.counts.1 += number,
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Accumulator for BoolAll {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        if !any(arguments, 0)?.is_null() {
-            let value = boolean(arguments, 0)?;
-            self.result = Some(match self.result {
-                None => value,
-                Some(result) if self.all => result && value,
-                Some(result) => result || value,
-            });
-        }
-        Ok(())
+        self.add(arguments, 1)
+    }
+
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        self.add(arguments, -1).map(|()| true)
     }
 
     fn finish(&mut self) -> Result<Datum> {
-        Ok(self.result.map_or(Datum::Null, Datum::Bool))
+        Ok(match self.counts {
+            (0, 0) => Datum::Null,
+            (_, wrong) if self.all => Datum::Bool(wrong == 0),
+            (right, _) => Datum::Bool(right > 0),
+        })
     }
 }
 

@@ -1,6 +1,6 @@
-//! Averages, variances and deviations from sums and sums of squares.
+//! Averages, variances and standard deviations, from sums of values and of their squares.
 
-use super::Accumulator;
+use super::{Accumulator, LargestScale, is_finite};
 use crate::{
     Result, SqlError, SqlState,
     functions::arguments::{any, float, integer},
@@ -41,26 +41,55 @@ pub(super) struct NumericMoments {
     count: i64,
     sum: Numeric,
     squares: Numeric,
+    largest: LargestScale,
     moments: Moments,
 }
 
 impl NumericMoments {
     pub(super) fn new(moments: Moments) -> NumericMoments {
-        NumericMoments { count: 0, sum: Numeric::zero(), squares: Numeric::zero(), moments }
+        let (sum, squares) = (Numeric::zero(), Numeric::zero());
+        NumericMoments { count: 0, sum, squares, largest: LargestScale::default(), moments }
     }
+}
+
+/// An integer or a numeric as numeric; none if it is NULL.
+fn number(arguments: &[Datum]) -> Result<Option<Numeric>> {
+    Ok(match any(arguments, 0)? {
+        Datum::Null => None,
+        Datum::Numeric(value) => Some(value.clone()),
+        _ => Some(Numeric::from(integer(arguments, 0)?)),
+    })
 }
 
 impl Accumulator for NumericMoments {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        let value = match any(arguments, 0)? {
-            Datum::Null => return Ok(()),
-            Datum::Numeric(value) => value.clone(),
-            _ => Numeric::from(integer(arguments, 0)?),
-        };
+        let Some(value) = number(arguments)? else { return Ok(()) };
         self.count += 1;
         self.sum = self.sum.add_exactly(&value);
         self.squares = self.squares.add_exactly(&value.mul_exactly(&value));
+        self.largest.add(&value);
         Ok(())
+    }
+
+    fn takes_back(&self) -> bool {
+        true
+    }
+
+    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
+        let Some(value) = number(arguments)? else { return Ok(true) };
+        self.count -= 1;
+        let is_known = is_finite(&self.sum) && is_finite(&self.squares);
+        if !is_known || !self.largest.remove(&value, self.count) {
+            return Ok(false);
+        }
+        match self.count {
+            0 => *self = NumericMoments::new(self.moments),
+            _ => {
+                self.sum = self.sum.add_exactly(&value.negate());
+                self.squares = self.squares.add_exactly(&value.mul_exactly(&value).negate());
+            }
+        }
+        Ok(true)
     }
 
     fn finish(&mut self) -> Result<Datum> {
