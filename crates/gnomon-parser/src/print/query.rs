@@ -204,13 +204,30 @@ impl Display for Frame {
     }
 }
 
+/// Prints the offset of a frame, without parentheses where PostgreSQL prints none.
+struct Offset<'a>(&'a Expr);
+
+impl Display for Offset<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let is_constant = |expr: &Expr| matches!(expr, Expr::Constant(_));
+        let is_bare = match self.0 {
+            Expr::Cast(cast) => is_constant(&cast.operand),
+            expr => is_constant(expr),
+        };
+        match is_bare {
+            true => self.0.fmt(f),
+            false => write!(f, "({})", self.0),
+        }
+    }
+}
+
 impl Display for FrameBound {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             FrameBound::UnboundedPreceding => f.write_str("UNBOUNDED PRECEDING"),
-            FrameBound::Preceding(offset) => write!(f, "({offset}) PRECEDING"),
+            FrameBound::Preceding(offset) => write!(f, "{} PRECEDING", Offset(offset)),
             FrameBound::CurrentRow => f.write_str("CURRENT ROW"),
-            FrameBound::Following(offset) => write!(f, "({offset}) FOLLOWING"),
+            FrameBound::Following(offset) => write!(f, "{} FOLLOWING", Offset(offset)),
             FrameBound::UnboundedFollowing => f.write_str("UNBOUNDED FOLLOWING"),
         }
     }

@@ -52,7 +52,7 @@ pub fn sort_key(order: &[SortKey], row: &[Datum], ctx: &mut ExecContext<'_>) -> 
     let mut key = Vec::with_capacity(16 * order.len());
     for part in order {
         let value = part.expr.eval(row, ctx)?;
-        keys::encode(&mut key, &value, part.descending, part.nulls_first);
+        add_sort_key(&mut key, part, &value);
     }
     Ok(key.into())
 }
@@ -61,7 +61,12 @@ pub fn sort_key(order: &[SortKey], row: &[Datum], ctx: &mut ExecContext<'_>) -> 
 pub fn place_of(values: &[Datum], order: &[SortKey]) -> Box<[u8]> {
     let mut key = Vec::with_capacity(16 * order.len());
     for (value, part) in values.iter().zip(order) {
-        keys::encode(&mut key, value, part.descending, part.nulls_first);
+        add_sort_key(&mut key, part, value);
     }
     key.into()
+}
+
+/// Appends a part of a row's place in an order.
+pub fn add_sort_key(key: &mut Vec<u8>, part: &SortKey, value: &Datum) {
+    keys::encode(key, value, part.descending, part.nulls_first);
 }

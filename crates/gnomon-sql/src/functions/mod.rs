@@ -24,6 +24,7 @@ mod encoding;
 mod environment;
 mod expression;
 mod format;
+mod in_range;
 mod keywords;
 mod lexical;
 mod math;
@@ -42,6 +43,7 @@ mod trigonometry;
 use std::{fmt, sync::Arc};
 
 pub use aggregates::{Accumulator, AggregateRef, Direct};
+pub use in_range::{Limit, offset_types};
 pub use pattern::like_prefix;
 pub use registry::{function_exists, is_aggregate, is_set_function};
 pub use resolve::{

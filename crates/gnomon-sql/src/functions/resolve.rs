@@ -347,7 +347,7 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
 /// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, waiting
 /// for advisory locks, large objects, notifications, ranges.
 fn is_unsupported(name: &str) -> bool {
-    const NAMES: [&str; 16] = [
+    const NAMES: &[&str] = &[
         "to_json",
         "to_jsonb",
         "row_to_json",

@@ -52,8 +52,13 @@ pub struct Wishes<'w> {
 
 /// Gives an expression over column numbers the positions of a layout.
 pub fn place(mut expr: Expr, layout: &[usize]) -> Expr {
-    expr.map_columns(&|number| layout.iter().position(|other| *other == number).unwrap_or(usize::MAX));
+    place_in(&mut expr, layout);
     expr
+}
+
+/// As [`place`], in the expression itself.
+pub fn place_in(expr: &mut Expr, layout: &[usize]) {
+    expr.map_columns(&|number| layout.iter().position(|other| *other == number).unwrap_or(usize::MAX));
 }
 
 /// Plans FROM with the conditions of WHERE.

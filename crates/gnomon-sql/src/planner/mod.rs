@@ -13,6 +13,7 @@ mod input;
 mod prune;
 mod select;
 mod targets;
+mod window;
 
 pub use from::{hash_sides, hashed_alike};
 pub use input::{BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder, SetOperator};

@@ -13,8 +13,8 @@ use crate::{
         Expr,
         expr::ExprKind,
         plan::{
-            Aggregate, AggregateCall, Distinct, Filter, HashJoin, Limit, NestedLoop, Plan, Project,
-            ProjectSet, RowsFrom, Sort, SortKey, Values, Window, WindowCall, WindowFunction, With,
+            Aggregate, AggregateCall, Distinct, Filter, Frame, HashJoin, Limit, NestedLoop, Plan, Project,
+            ProjectSet, RowsFrom, Sort, Values, Window, WindowCall, WindowFunction, With,
         },
     },
     types::Datum,
@@ -173,18 +173,14 @@ fn unfed(call: AggregateCall) -> AggregateCall {
 
 /// Window functions whose values are unused become row numbers, over no partition if none is used.
 fn prune_window(node: Window, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -> Plan {
-    let exprs = |call: &WindowCall| {
-        let keys = call.order_by.iter().map(|SortKey { expr, .. }| expr);
-        let exprs = call.args.iter().chain(&call.filter).chain(&call.partition_by).chain(keys);
-        exprs.cloned().collect::<Vec<Expr>>()
-    };
     let first = width(&node.input);
     let unused = |number: usize| first.is_some_and(|first| !needed.contains(&(first + number)));
-    let effects = node.calls.iter().any(|call| exprs(call).iter().any(has_effects));
+    let effects = node.calls.iter().any(|call| call.exprs().any(has_effects));
     let all_unused = !effects && (0..node.calls.len()).all(unused);
     let calls = node.calls.into_iter().enumerate().map(|(number, mut call)| {
         if !effects && unused(number) {
             (call.function, call.args, call.filter) = (WindowFunction::RowNumber, Vec::new(), None);
+            call.frame = Frame::implied();
         }
         if all_unused {
             (call.partition_by, call.order_by) = (Vec::new(), Vec::new());
@@ -192,7 +188,7 @@ fn prune_window(node: Window, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -
         call
     });
     let calls: Vec<WindowCall> = calls.collect();
-    let used: Vec<Expr> = calls.iter().flat_map(exprs).collect();
+    let used: Vec<Expr> = calls.iter().flat_map(WindowCall::exprs).cloned().collect();
     let input = prune(node.input, &with(needed, &used), ctes);
     Plan::Window(Arc::new(Window { input, calls }))
 }

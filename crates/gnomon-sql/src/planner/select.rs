@@ -6,6 +6,7 @@ use super::{
     BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder, SetOperator,
     access::{Rank, choose_access},
     from::{Planned, Wishes, place, plan_from},
+    window::{add_windows, window_groups},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -14,7 +15,7 @@ use crate::{
         expr::ExprKind,
         plan::{
             Aggregate, AggregateCall, Distinct, JoinKind, Limit, LockRows, LockWait, LockedTable, Plan,
-            Project, ProjectSet, RowsFrom, SetOperation, Sort, SortKey, Values, Window, WindowCall,
+            Project, ProjectSet, RowsFrom, SetOperation, Sort, SortKey, Values,
         },
     },
     types::{Datum, Environment, Type},
@@ -99,7 +100,8 @@ pub fn plan_select(
         plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets, masks }));
         plan = plan.filtered(Expr::and(std::mem::take(&mut select.having)));
     }
-    (plan, layout) = add_windows(plan, layout, std::mem::take(&mut select.windows), base);
+    let windows = window_groups(std::mem::take(&mut select.windows), &select.order);
+    (plan, layout) = add_windows(plan, layout, windows, base);
     (plan, layout) = add_sets(plan, layout, &mut select)?;
 
     if !late && !ordered && !order.is_empty() {
@@ -300,8 +302,7 @@ fn needed_columns(select: &BoundSelect) -> BTreeSet<usize> {
             select.order.iter().for_each(|order| add(&order.key.expr));
             select.distinct.iter().flatten().flatten().for_each(|order| add(&order.key.expr));
             for call in &select.windows {
-                call.args.iter().chain(&call.filter).chain(&call.partition_by).for_each(&mut add);
-                call.order_by.iter().for_each(|key| add(&key.expr));
+                call.exprs().for_each(&mut add);
             }
         }
     }
@@ -315,47 +316,6 @@ fn is_set(expr: &Expr) -> bool {
 fn has_sets(select: &BoundSelect) -> bool {
     select.columns.iter().any(|column| column.any(&is_set))
         || select.order.iter().any(|order| order.key.expr.any(&is_set))
-}
-
-/// Window calls of one partition and order are computed together.
-fn add_windows(
-    mut plan: Plan,
-    mut layout: Vec<usize>,
-    windows: Vec<WindowCall>,
-    base: usize,
-) -> (Plan, Vec<usize>) {
-    let mut rest: Vec<(usize, WindowCall)> = windows.into_iter().enumerate().collect();
-    while !rest.is_empty() {
-        // The first is taken by itself: keys that are subqueries are not known to be the same as any, themselves too.
-        let mut together = vec![rest.remove(0)];
-        let (alike, others) = rest.into_iter().partition(|(_, call)| same_window(call, &together[0].1));
-        rest = others;
-        together.extend::<Vec<_>>(alike);
-        let mut calls = Vec::with_capacity(together.len());
-        let mut numbers = Vec::with_capacity(together.len());
-        for (number, call) in together {
-            numbers.push(base + number);
-            calls.push(WindowCall {
-                args: call.args.into_iter().map(|arg| place(arg, &layout)).collect(),
-                filter: call.filter.map(|filter| place(filter, &layout)),
-                partition_by: call.partition_by.into_iter().map(|key| place(key, &layout)).collect(),
-                order_by: call.order_by.into_iter().map(|key| placed_key(key, &layout)).collect(),
-                ..call
-            });
-        }
-        layout.extend(numbers);
-        plan = Plan::Window(Arc::new(Window { input: plan, calls }));
-    }
-    (plan, layout)
-}
-
-fn same_window(a: &WindowCall, b: &WindowCall) -> bool {
-    a.partition_by.len() == b.partition_by.len()
-        && a.order_by.len() == b.order_by.len()
-        && a.partition_by.iter().zip(&b.partition_by).all(|(a, b)| a.same(b))
-        && a.order_by.iter().zip(&b.order_by).all(|(a, b)| {
-            a.expr.same(&b.expr) && a.descending == b.descending && a.nulls_first == b.nulls_first
-        })
 }
 
 /// Computes the sets of the select list beneath it; their values become columns.

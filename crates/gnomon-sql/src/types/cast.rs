@@ -311,7 +311,7 @@ fn convert_numeric(value: &Numeric, to: Type) -> Result<Option<Datum>> {
     }))
 }
 
-fn date_to_timestamp(days: i32) -> Result<i64> {
+pub(crate) fn date_to_timestamp(days: i32) -> Result<i64> {
     match days {
         i32::MIN => Ok(i64::MIN),
         i32::MAX => Ok(i64::MAX),

@@ -101,17 +101,20 @@ impl ExpressionBinder<'_, '_> {
             });
         }
         let function = resolve_set_function(name, args.described(&types))?;
-        if place.in_aggregate {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "aggregate function calls cannot contain set-returning function calls",
-            )
-            .hint("You might be able to move the set-returning function into a LATERAL FROM item."));
+        let containing = match (place.in_window, place.in_aggregate) {
+            (true, _) => Some("window"),
+            (_, true) => Some("aggregate"),
+            _ => None,
+        };
+        if let Some(containing) = containing {
+            let message = format!("{containing} function calls cannot contain set-returning function calls");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .hint("You might be able to move the set-returning function into a LATERAL FROM item."));
         }
         if place.calls.is_none() || !matches!(place.clause, Clause::Select | Clause::OrderBy) {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
-                format!("set-returning functions are not allowed in {}", place.clause.name()),
+                format!("set-returning functions are not allowed in {}", place.clause.of_frame().name()),
             ));
         }
         let args = self.statement.typing.arguments(args.values, function.arguments())?;
@@ -134,10 +137,7 @@ impl ExpressionBinder<'_, '_> {
                 args.values.push(self.bind(&item.value, inside)?);
             }
         }
-        let filter = self.call_filter(call, inside)?;
-        if call.is_distinct {
-            return Err(unimplemented("DISTINCT is not implemented for"));
-        }
+        let filter = self.call_filter(call, place)?;
         let window = self.bind_window(over, place)?;
         let (function, args, ty) = match self.statement.typing.window_function(name, &args)? {
             Some(_) if filter.is_some() => {
@@ -159,6 +159,9 @@ impl ExpressionBinder<'_, '_> {
                 (WindowFunction::Aggregate(aggregate), args, ty)
             }
         };
+        if call.is_distinct {
+            return Err(unimplemented("DISTINCT is not implemented for"));
+        }
         if !call.order_by.is_empty() {
             return Err(unimplemented("aggregate ORDER BY is not implemented for"));
         }
@@ -168,8 +171,7 @@ impl ExpressionBinder<'_, '_> {
             filter,
             partition_by: window.partition_by,
             order_by: window.order_by,
-            whole_partition: window.whole_partition,
-            rows: window.rows,
+            frame: window.frame,
             ty: ty.into(),
         };
         add_window_call(call, place)

@@ -7,6 +7,7 @@ mod access;
 mod aggregate;
 mod call;
 mod compare;
+mod frame;
 mod window;
 
 use std::collections::BTreeSet;

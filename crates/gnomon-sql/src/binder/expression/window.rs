@@ -2,7 +2,7 @@
 
 use gnomon_parser::{
     Position,
-    ast::{self, Frame, FrameBound, FrameExclusion, FrameMode, Ident, Over, SortBy, WindowDefinition},
+    ast::{self, Ident, Over, SortBy, WindowDefinition},
 };
 
 use super::ExpressionBinder;
@@ -12,7 +12,7 @@ use crate::{
     executor::{
         Expr,
         expr::ExprKind,
-        plan::{SortKey, WindowCall},
+        plan::{Frame, SortKey, WindowCall},
     },
 };
 
@@ -20,8 +20,7 @@ use crate::{
 pub struct BoundWindow {
     pub partition_by: Vec<Expr>,
     pub order_by: Vec<SortKey>,
-    pub whole_partition: bool,
-    pub rows: bool,
+    pub frame: Frame,
 }
 
 /// A window's clauses, with those that it takes from others.
@@ -29,7 +28,9 @@ pub struct BoundWindow {
 struct Clauses<'q> {
     partition_by: &'q [ast::Expr],
     order_by: &'q [SortBy],
-    frame: Option<&'q Frame>,
+    frame: Option<&'q ast::Frame>,
+    /// Where the window is defined.
+    position: Position,
 }
 
 impl ExpressionBinder<'_, '_> {
@@ -42,7 +43,7 @@ impl ExpressionBinder<'_, '_> {
             Over::Name(name) => named(name, name.position, place.windows)?,
             Over::Window(window) => clauses_of(window, place.windows)?,
         };
-        let place = Place { clause: Clause::Window, in_window: true, ..place };
+        let place = Place { clause: Clause::Window, in_window: false, ..place };
         let mut partition_by = Vec::with_capacity(clauses.partition_by.len());
         for expr in clauses.partition_by {
             let expr = self.bind(expr, place)?;
@@ -54,15 +55,15 @@ impl ExpressionBinder<'_, '_> {
             let expr = self.statement.typing.known(expr)?;
             order_by.push(self.statement.typing.sort_key(expr, item)?);
         }
-        let (whole_partition, rows) = match clauses.frame {
-            None => (order_by.is_empty(), false),
-            Some(frame) => frame_parts(frame)?,
+        let frame = match clauses.frame {
+            Some(frame) => self.bind_frame(frame, &order_by, clauses.position, place)?,
+            None => Frame::implied(),
         };
-        Ok(BoundWindow { partition_by, order_by, whole_partition, rows })
+        Ok(BoundWindow { partition_by, order_by, frame })
     }
 }
 
-fn refused(message: String, position: Position) -> SqlError {
+pub(super) fn refused(message: String, position: Position) -> SqlError {
     SqlError::new(SqlState("42P20"), message).at(position)
 }
 
@@ -82,6 +83,7 @@ fn clauses_of<'q>(window: &'q WindowDefinition, windows: &[NamedWindow<'q>]) -> 
         partition_by: &window.partition_by,
         order_by: &window.order_by,
         frame: window.frame.as_deref(),
+        position: window.position,
     };
     let Some(name) = &window.base else { return Ok(own) };
     let base = named(name, window.position, windows)?;
@@ -102,24 +104,7 @@ fn clauses_of<'q>(window: &'q WindowDefinition, windows: &[NamedWindow<'q>]) -> 
         });
     }
     let order_by = if own.order_by.is_empty() { base.order_by } else { own.order_by };
-    Ok(Clauses { partition_by: base.partition_by, order_by, frame: own.frame })
-}
-
-/// True if a frame is the whole partition, and true if it counts rows.
-fn frame_parts(frame: &Frame) -> Result<(bool, bool)> {
-    let rows = match frame.mode {
-        FrameMode::Rows => true,
-        FrameMode::Range => false,
-        FrameMode::Groups => return Err(SqlError::unsupported("a frame of GROUPS")),
-    };
-    if frame.exclusion != FrameExclusion::NoOthers {
-        return Err(SqlError::unsupported("a frame with EXCLUDE"));
-    }
-    match (&frame.start, &frame.end) {
-        (FrameBound::UnboundedPreceding, FrameBound::UnboundedFollowing) => Ok((true, rows)),
-        (FrameBound::UnboundedPreceding, FrameBound::CurrentRow) => Ok((false, rows)),
-        _ => Err(SqlError::unsupported("a window frame that does not begin at its partition's start")),
-    }
+    Ok(Clauses { partition_by: base.partition_by, order_by, ..own })
 }
 
 /// Adds a window call to its level; the expression that stands for its value.
@@ -131,7 +116,7 @@ pub fn add_window_call(call: WindowCall, place: Place<'_>) -> Result<Expr> {
     if place.in_window {
         return Err(SqlError::new(SqlState("42P20"), "window function calls cannot be nested"));
     }
-    if place.in_aggregate {
+    if place.in_aggregate && place.clause != Clause::Filter {
         return Err(SqlError::new(
             SqlState::GROUPING_ERROR,
             "aggregate function calls cannot contain window function calls",
@@ -141,11 +126,15 @@ pub fn add_window_call(call: WindowCall, place: Place<'_>) -> Result<Expr> {
         return Err(not_here(place.clause));
     }
     let ty = call.ty;
-    let mut calls = calls.borrow_mut();
-    calls.windows.push(call);
-    Ok(Expr { kind: ExprKind::Window(calls.windows.len() - 1), ty })
+    let windows = &mut calls.borrow_mut().windows;
+    let number = windows.iter().position(|other| other.same(&call)).unwrap_or_else(|| {
+        windows.push(call);
+        windows.len() - 1
+    });
+    Ok(Expr { kind: ExprKind::Window(number), ty })
 }
 
 fn not_here(clause: Clause) -> SqlError {
-    SqlError::new(SqlState("42P20"), format!("window functions are not allowed in {}", clause.name()))
+    let clause = clause.of_frame().name();
+    SqlError::new(SqlState("42P20"), format!("window functions are not allowed in {clause}"))
 }

@@ -219,10 +219,7 @@ pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &S
     }
     select.aggregates = aggregates;
     for call in &mut select.windows {
-        call.args.iter_mut().try_for_each(&mut rewrite)?;
-        call.filter.iter_mut().try_for_each(&mut rewrite)?;
-        call.partition_by.iter_mut().try_for_each(&mut rewrite)?;
-        call.order_by.iter_mut().try_for_each(|key| rewrite(&mut key.expr))?;
+        call.exprs_mut().try_for_each(&mut rewrite)?;
     }
     let masks = grouped.masks;
     select.grouping = Some(Grouping { keys, sets, masks });

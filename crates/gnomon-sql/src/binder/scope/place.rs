@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use gnomon_parser::ast;
 
 use super::Scope;
-use crate::executor::plan::{AggregateCall, WindowCall};
+use crate::executor::plan::{AggregateCall, FrameMode, WindowCall};
 
 /// Where an expression stands.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,8 @@ pub enum Clause {
     Update,
     Filter,
     Window,
+    /// The offsets of a window's frame.
+    Frame(FrameMode),
     Call,
 }
 
@@ -81,7 +83,20 @@ impl Clause {
             Clause::Update => "UPDATE",
             Clause::Filter => "FILTER",
             Clause::Window => "window definitions",
+            Clause::Frame(FrameMode::Rows) => "window ROWS",
+            Clause::Frame(FrameMode::Range) => "window RANGE",
+            Clause::Frame(FrameMode::Groups) => "window GROUPS",
             Clause::Call => "CALL arguments",
+        }
+    }
+}
+
+impl Clause {
+    /// The clause, or of the offsets of a frame the window's: some messages do not tell them apart.
+    pub fn of_frame(self) -> Clause {
+        match self {
+            Clause::Frame(_) => Clause::Window,
+            clause => clause,
         }
     }
 }

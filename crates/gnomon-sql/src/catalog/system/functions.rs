@@ -6,12 +6,10 @@
 use gnomon_parser::ast::Expr;
 
 use super::{
-    ConnectedBy, OWNER, Object, SERVER_VERSION, System, SystemState, definitions,
+    ConnectedBy, Object, SERVER_VERSION, System, SystemState, definitions,
     dependencies::PG_CLASS,
-    derived_oid,
     names::quote,
     reference::{self, BuiltIn},
-    relations,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -5,6 +5,7 @@
 
 mod access;
 mod explain;
+mod frame;
 mod visit;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::{
 
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::explain;
+pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 
 /// A node of a plan with everything below it.
 #[derive(Clone, Debug)]
@@ -244,6 +246,15 @@ pub struct SortKey {
     pub nulls_first: bool,
 }
 
+impl SortKey {
+    /// True if it orders as another does.
+    pub fn same(&self, other: &SortKey) -> bool {
+        self.expr.same(&other.expr)
+            && self.descending == other.descending
+            && self.nulls_first == other.nulls_first
+    }
+}
+
 /// Rows in order.
 #[derive(Debug)]
 pub struct Sort {
@@ -313,16 +324,14 @@ pub struct WindowCall {
     pub partition_by: Vec<Expr>,
     /// ORDER BY.
     pub order_by: Vec<SortKey>,
-    /// True if the frame is the whole partition rather than from its start to the present row's peers.
-    pub whole_partition: bool,
-    /// True if the frame ends with the present row itself rather than with its last peer (ROWS).
-    pub rows: bool,
+    /// The rows that it sees.
+    pub frame: Frame,
     /// The type of its value.
     pub ty: ColumnType,
 }
 
 /// A function that can be called over a window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "PostgreSQL's own names")]
 pub enum WindowFunction {
     RowNumber,
@@ -337,6 +346,34 @@ pub enum WindowFunction {
     LastValue,
     NthValue,
     Aggregate(AggregateRef),
+}
+
+impl WindowCall {
+    /// True if it has the same value on the same rows.
+    pub fn same(&self, other: &WindowCall) -> bool {
+        self.function == other.function
+            && self.args.len() == other.args.len()
+            && self.filter.is_some() == other.filter.is_some()
+            && self.partition_by.len() == other.partition_by.len()
+            && self.order_by.len() == other.order_by.len()
+            && self.order_by.iter().zip(&other.order_by).all(|(a, b)| a.same(b))
+            && self.frame.same_form(&other.frame)
+            && self.exprs().zip(other.exprs()).all(|(a, b)| a.same(b))
+    }
+
+    /// The expressions in it.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let keys = self.order_by.iter().map(|key| &key.expr);
+        let own = self.args.iter().chain(&self.filter).chain(&self.partition_by);
+        own.chain(keys).chain(self.frame.offsets())
+    }
+
+    /// The expressions in it, to be changed.
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let keys = self.order_by.iter_mut().map(|key| &mut key.expr);
+        let own = self.args.iter_mut().chain(&mut self.filter).chain(&mut self.partition_by);
+        own.chain(keys).chain(self.frame.offsets_mut())
+    }
 }
 
 /// Rows with window functions' values appended. All calls share partition and order.

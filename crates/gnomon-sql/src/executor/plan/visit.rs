@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Access, Plan, RowsFrom, SortKey};
+use super::{Access, Plan, RowsFrom, SortKey, WindowCall};
 use crate::{
     catalog::model::Oid,
     executor::{
@@ -64,12 +64,7 @@ impl Plan {
                     sort(&call.order_by, f);
                 }
             }
-            Plan::Window(node) => {
-                for call in &node.calls {
-                    call.args.iter().chain(&call.filter).chain(&call.partition_by).for_each(&mut *f);
-                    sort(&call.order_by, f);
-                }
-            }
+            Plan::Window(node) => node.calls.iter().flat_map(WindowCall::exprs).for_each(f),
             Plan::Distinct(node) => node.keys.iter().for_each(f),
             Plan::LockRows(node) => node.condition.iter().for_each(f),
         }

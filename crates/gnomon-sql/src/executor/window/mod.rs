@@ -1,15 +1,18 @@
 //! Window functions: rows sorted by partition and order, values computed for each partition.
 
+mod frame;
+mod running;
+
 use std::{ops::Range, sync::Arc};
 
+use self::{frame::FrameFinder, running::Running};
 use super::{
     RowSource,
     context::{ExecContext, row_bytes},
     eval_all,
-    join::OptionalCondition,
-    keys::{row_key, sort_key},
+    keys::{add_sort_key, row_key},
     open,
-    plan::{self, WindowCall, WindowFunction},
+    plan::{self, Frame, WindowCall, WindowFunction},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -20,6 +23,8 @@ use crate::{
 struct Entry {
     partition: Box<[u8]>,
     place: Box<[u8]>,
+    /// The value of the window's first key, if frames go by it.
+    key: Datum,
     row: Row,
 }
 
@@ -35,24 +40,18 @@ impl WindowSource {
     }
 
     fn compute(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Row>> {
-        let Some(first) = self.node.calls.first() else { return Ok(Vec::new()) };
-        let mut entries = Vec::new();
-        let mut input = open(&self.node.input);
-        while let Some(row) = input.next(ctx)? {
-            ctx.tick()?;
-            let partition = row_key(&eval_all(&first.partition_by, &row, ctx)?);
-            let place = sort_key(&first.order_by, &row, ctx)?;
-            ctx.reserve(row_bytes(&row) + partition.len() + place.len() + 64)?;
-            entries.push(Entry { partition, place, row });
-        }
+        let calls = &self.node.calls;
+        let frames: Result<Vec<_>> = calls.iter().map(|call| frame::with_values(&call.frame, ctx)).collect();
+        let frames = frames?;
+        let mut entries = self.entries(ctx)?;
         entries.sort_by(|a, b| (&a.partition, &a.place).cmp(&(&b.partition, &b.place)));
         let mut start = 0;
         let mut values: Vec<Vec<Datum>> = Vec::with_capacity(entries.len());
         for part in entries.chunk_by(|a, b| a.partition == b.partition) {
             let peers = peers(part);
-            values.resize(start + part.len(), Vec::with_capacity(self.node.calls.len()));
-            for call in &self.node.calls {
-                for (row, value) in compute_call(call, part, &peers, ctx)?.into_iter().enumerate() {
+            values.resize(start + part.len(), Vec::with_capacity(calls.len()));
+            for (call, frame) in calls.iter().zip(&frames) {
+                for (row, value) in compute_call(call, frame, part, &peers, ctx)?.into_iter().enumerate() {
                     values[start + row].push(value);
                 }
             }
@@ -63,6 +62,30 @@ impl WindowSource {
             .zip(values)
             .map(|(entry, values)| entry.row.into_iter().chain(values).collect())
             .collect())
+    }
+
+    /// The rows of the input.
+    fn entries(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Entry>> {
+        let Some(first) = self.node.calls.first() else { return Ok(Vec::new()) };
+        let keeps_key = self.node.calls.iter().any(|call| call.frame.measures_values());
+        let mut entries = Vec::new();
+        let mut input = open(&self.node.input);
+        while let Some(row) = input.next(ctx)? {
+            ctx.tick()?;
+            let partition = row_key(&eval_all(&first.partition_by, &row, ctx)?);
+            let (mut place, mut key) = (Vec::with_capacity(16), Datum::Null);
+            for part in &first.order_by {
+                let value = part.expr.eval(&row, ctx)?;
+                add_sort_key(&mut place, part, &value);
+                if keeps_key {
+                    key = value;
+                }
+            }
+            let bytes = row_bytes(&row) + partition.len() + place.len() + datum_bytes(&key);
+            ctx.reserve(bytes + 64 + size_of::<Datum>())?;
+            entries.push(Entry { partition, place: place.into(), key, row });
+        }
+        Ok(entries)
     }
 }
 
@@ -90,6 +113,7 @@ fn peers(part: &[Entry]) -> Vec<Range<usize>> {
 /// The values of a call for the rows of a partition.
 fn compute_call(
     call: &WindowCall,
+    frame: &Frame<Datum>,
     part: &[Entry],
     peers: &[Range<usize>],
     ctx: &mut ExecContext<'_>,
@@ -97,12 +121,7 @@ fn compute_call(
     use WindowFunction as F;
     let length = part.len();
     let mut out = Vec::with_capacity(length);
-    // For each row the end of its frame.
-    let frame_end = |row: usize, group: &Range<usize>| match (call.whole_partition, call.rows) {
-        (true, _) => length,
-        (false, true) => row + 1,
-        (false, false) => group.end,
-    };
+    let mut frames = FrameFinder::new(frame, part, peers, &call.order_by);
     let count = |n: usize| Datum::Int8(n as i64);
     let arg = |position: usize, row: usize, ctx: &mut ExecContext<'_>| -> Result<Datum> {
         ctx.tick()?;
@@ -178,14 +197,14 @@ fn compute_call(
             }
         }
         F::FirstValue | F::LastValue | F::NthValue => {
-            for group in peers {
+            for (number, group) in peers.iter().enumerate() {
                 for row in group.clone() {
-                    let end = frame_end(row, group);
+                    let frame = frames.find(row, number, ctx)?;
                     let wanted = match &call.function {
-                        F::FirstValue => Some(0),
-                        F::LastValue => end.checked_sub(1),
+                        F::FirstValue => frame.nth(0),
+                        F::LastValue => frame.last(),
                         _ => match arg(1, row, ctx)? {
-                            Datum::Int4(n) if n > 0 => Some(n as usize - 1),
+                            Datum::Int4(n) if n > 0 => frame.nth(n as usize - 1),
                             Datum::Null => None,
                             _ => {
                                 return Err(SqlError::new(
@@ -195,7 +214,7 @@ fn compute_call(
                             }
                         },
                     };
-                    let value = match wanted.filter(|wanted| *wanted < end) {
+                    let value = match wanted {
                         Some(wanted) => arg(0, wanted, ctx)?,
                         None => Datum::Null,
                     };
@@ -204,25 +223,16 @@ fn compute_call(
             }
         }
         F::Aggregate(aggregate) => {
-            let mut accumulator = aggregate.accumulator();
-            let mut fed = 0;
-            for group in peers {
+            let mut running = Running::new(call, aggregate, part);
+            for (number, group) in peers.iter().enumerate() {
                 for row in group.clone() {
-                    let end = frame_end(row, group);
-                    while fed < end {
-                        let next = &part[fed].row;
-                        if call.filter.as_ref().is_none_or_true(next, ctx)? {
-                            let args = eval_all(&call.args, next, ctx)?;
-                            ctx.tick()?;
-                            accumulator.step(&args)?;
-                        }
-                        fed += 1;
-                    }
-                    let value = accumulator.finish()?;
+                    let frame = frames.find(row, number, ctx)?;
+                    let value = running.value(frame, ctx)?;
                     ctx.tick()?;
                     keep(&mut out, value, ctx)?;
                 }
             }
+            running.end(ctx);
         }
     }
     Ok(out)
