@@ -120,7 +120,7 @@ impl Typing<'_> {
                 if matches!(&values[..], [value] if value.ty.ty == Type::Unknown) {
                     return Err(undetermined());
                 }
-                let ty = self.common_type(&values, name)?;
+                let Ok(ty) = self.common_type(&values, name) else { return Ok(None) };
                 for (position, value) in [0, 2].into_iter().zip(self.all_to(values, ty, name)?) {
                     args[position] = value;
                 }
