@@ -154,6 +154,11 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
+    /// Binds a subquery whose columns are assigned to as many columns.
+    pub fn columns_of(&mut self, query: &ast::Query, scope: &Scope<'_>) -> Result<Vec<Expr>> {
+        self.expressions().columns_of(query, Place::new(scope, Clause::Update))
+    }
+
     /// Casts a bound expression to a column that it is assigned to.
     pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
         self.statement.typing.assigned(expr, column, target)

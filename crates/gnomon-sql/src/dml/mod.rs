@@ -121,26 +121,59 @@ fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Default(_))
 }
 
+/// The value that SET has for a column.
+enum Value<'a> {
+    Written(&'a ast::Expr),
+    /// A column of a subquery.
+    Bound(Expr),
+}
+
 /// The targets of an item of SET, each with its value.
-fn pairs(assignment: &Assignment) -> Result<Vec<(&AssignmentTarget, &ast::Expr)>> {
-    let (targets, value) = match assignment {
-        Assignment::One(target, value) => return Ok(vec![(target, value)]),
-        Assignment::Row { targets, value, position: _ } => (targets, value),
+fn pairs<'a>(
+    binder: &mut Binder<'_>,
+    assignment: &'a Assignment,
+    scope: &Scope<'_>,
+) -> Result<Vec<(&'a AssignmentTarget, Value<'a>)>> {
+    let (targets, value, position) = match assignment {
+        Assignment::One(target, value) => return Ok(vec![(target, Value::Written(value))]),
+        Assignment::Row { targets, value, position } => (targets, value, *position),
     };
-    match value {
-        ast::Expr::Row(row) if row.fields.len() != targets.len() => {
-            let message = "number of columns does not match number of values";
-            Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(row.position))
-        }
-        ast::Expr::Row(row) => Ok(targets.iter().zip(&row.fields).collect()),
-        ast::Expr::Subquery(query) => {
-            let what = "assigning the columns of a subquery to a list of columns";
-            Err(SqlError::unsupported(what).at(query.position))
+    let values: Vec<Value<'_>> = match value {
+        ast::Expr::Row(row) => row.fields.iter().map(Value::Written).collect(),
+        ast::Expr::Subquery(subquery) => {
+            binder.columns_of(&subquery.query, scope)?.into_iter().map(Value::Bound).collect()
         }
         value => {
             let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
-            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position_of(value)))
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position_of(value)));
         }
+    };
+    if values.len() != targets.len() {
+        let message = "number of columns does not match number of values";
+        let position = if let ast::Expr::Row(row) = value { row.position } else { position };
+        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(position));
+    }
+    Ok(targets.iter().zip(values).collect())
+}
+
+/// Binds the value that SET has for a column.
+fn bind_value(binder: &mut Binder<'_>, column: &Column, value: Value<'_>, scope: &Scope<'_>) -> Result<Expr> {
+    if let Value::Written(value) = &value
+        && is_default(value)
+    {
+        return match default_of(column)? {
+            Some(default) => binder.assign(&default, &Scope::empty(), &column.name, column.ty),
+            None => Ok(Expr::constant(crate::types::Datum::Null, column.ty.ty)),
+        };
+    }
+    if column.identity.is_some_and(|identity| identity.always) {
+        let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+        let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
+        return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
+    }
+    match value {
+        Value::Written(value) => binder.assign(value, scope, &column.name, column.ty),
+        Value::Bound(value) => binder.assigned(value, &column.name, column.ty),
     }
 }
 
@@ -153,7 +186,7 @@ fn bind_assignments(
 ) -> Result<Vec<(usize, Expr)>> {
     let mut bound: Vec<(usize, Expr)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
-        for (target, value) in pairs(assignment)? {
+        for (target, value) in pairs(binder, assignment, scope)? {
             let position = target_column(table, target)?;
             let column = &table.columns[position];
             if bound.iter().any(|(other, _)| *other == position) {
@@ -162,25 +195,7 @@ fn bind_assignments(
                     format!("multiple assignments to same column \"{}\"", column.name),
                 ));
             }
-            let expr = if is_default(value) {
-                match default_of(column)? {
-                    Some(default) => binder.assign(&default, &Scope::empty(), &column.name, column.ty)?,
-                    None => Expr::constant(crate::types::Datum::Null, column.ty.ty),
-                }
-            } else {
-                if column.identity.is_some_and(|identity| identity.always) {
-                    return Err(SqlError::new(
-                        SqlState("428C9"),
-                        format!("column \"{}\" can only be updated to DEFAULT", column.name),
-                    )
-                    .detail(format!(
-                        "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                        column.name
-                    )));
-                }
-                binder.assign(value, scope, &column.name, column.ty)?
-            };
-            bound.push((position, expr));
+            bound.push((position, bind_value(binder, column, value, scope)?));
         }
     }
     Ok(bound)

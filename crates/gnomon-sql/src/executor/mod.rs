@@ -37,7 +37,7 @@ use std::{mem, sync::Arc};
 
 use self::{
     context::{ExecState, row_bytes},
-    keys::{HashKey, hash_key},
+    keys::{HashKey, hash_key, sort_key},
     plan::Plan,
     set::CteRows,
 };
@@ -144,7 +144,7 @@ fn open(plan: &Plan) -> Box<dyn RowSource> {
         Plan::HashJoin(node) => Box::new(join::HashJoinSource::new(node.clone())),
         Plan::Sort(node) => Box::new(sort::SortSource::new(node.clone())),
         Plan::Limit(node) => {
-            Box::new(LimitSource { input: open(&node.input), node: node.clone(), left: None })
+            Box::new(LimitSource { input: open(&node.input), node: node.clone(), left: None, last: None })
         }
         Plan::Aggregate(node) => Box::new(aggregate::AggregateSource::new(node.clone())),
         Plan::Window(node) => Box::new(window::WindowSource::new(node.clone())),
@@ -271,6 +271,8 @@ struct LimitSource {
     input: Box<dyn RowSource>,
     /// How many rows are still to be returned, once that is known.
     left: Option<u64>,
+    /// WITH TIES: the place in the order of the last of them.
+    last: Option<Box<[u8]>>,
 }
 
 /// The value of LIMIT (none for all of them) and of OFFSET.
@@ -314,14 +316,33 @@ impl RowSource for LimitSource {
             }
         };
         if *left == 0 {
-            return Ok(None);
+            return self.next_tie(ctx);
         }
         *left -= 1;
+        let is_last = *left == 0;
         let row = self.input.next(ctx)?;
-        if row.is_none() {
-            *left = 0;
+        match &row {
+            Some(row) if is_last && !self.node.ties.is_empty() => {
+                self.last = Some(sort_key(&self.node.ties, row, ctx)?);
+            }
+            Some(_) => {}
+            None => self.left = Some(0),
         }
         Ok(row)
+    }
+}
+
+impl LimitSource {
+    /// The next row behind the last one, if it has the same place in the order.
+    fn next_tie(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let Some(last) = &self.last else { return Ok(None) };
+        if let Some(row) = self.input.next(ctx)?
+            && sort_key(&self.node.ties, &row, ctx)? == *last
+        {
+            return Ok(Some(row));
+        }
+        self.last = None;
+        Ok(None)
     }
 }
 

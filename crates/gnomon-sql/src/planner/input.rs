@@ -69,12 +69,29 @@ pub struct BoundSelect {
     pub distinct: Option<Option<Vec<OutputOrder>>>,
     /// ORDER BY.
     pub order: Vec<OutputOrder>,
-    /// LIMIT.
-    pub limit: Option<Expr>,
-    /// OFFSET.
-    pub offset: Option<Expr>,
+    /// LIMIT and OFFSET.
+    pub limits: Limits,
     /// FOR UPDATE and its like: for each table that is locked, the number of its first column.
     pub locks: Vec<(usize, RowLock, LockWait)>,
+}
+
+/// The part of a query's rows that it returns.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Number of rows (bigint); none for all.
+    pub count: Option<Expr>,
+    /// After how many (bigint).
+    pub offset: Option<Expr>,
+    /// WITH TIES: those that are equal to the last one in the order come too.
+    pub with_ties: bool,
+}
+
+impl Limits {
+    /// Returns count and offset, if a sort need keep no more rows than their sum.
+    pub fn bound(&self) -> Option<(Expr, Option<Expr>)> {
+        let count = self.count.clone().filter(|_| !self.with_ties)?;
+        Some((count, self.offset.clone()))
+    }
 }
 
 /// A key of ORDER BY: a column of the output, or an expression of the row beneath.

@@ -16,7 +16,9 @@ mod targets;
 mod window;
 
 pub use from::{hash_sides, hashed_alike};
-pub use input::{BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder, SetOperator};
+pub use input::{
+    BoundSelect, FromItem, FromKind, Grouping, JoinTree, Limits, Numbers, OutputOrder, SetOperator,
+};
 pub use prune::prune;
 pub use select::{finish_query, plan_select, plan_set_operation};
 pub use targets::{BoundTargets, plan_targets};

@@ -40,7 +40,7 @@ pub fn prune(plan: Plan, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -> Pla
             Plan::Filter(Arc::new(Filter { input, ..node }))
         }),
         Plan::Limit(node) => own(node, Plan::Limit, |node| {
-            let input = prune(node.input, needed, ctes);
+            let input = prune(node.input, &with(needed, node.ties.iter().map(|key| &key.expr)), ctes);
             Plan::Limit(Arc::new(Limit { input, ..node }))
         }),
         Plan::Sort(node) => own(node, Plan::Sort, |node| {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    BoundSelect, FromItem, FromKind, Grouping, JoinTree, Numbers, OutputOrder, SetOperator,
+    BoundSelect, FromItem, FromKind, Grouping, JoinTree, Limits, Numbers, OutputOrder, SetOperator,
     access::{Rank, choose_access},
     from::{Planned, Wishes, place, plan_from},
     window::{add_windows, window_groups},
@@ -76,7 +76,7 @@ pub fn plan_select(
             None if plain && !late => &order,
             None => &[],
         },
-        limited: end.is_some() || select.limit.is_some() && select.distinct.is_none(),
+        limited: end.is_some() || select.limits.count.is_some() && select.distinct.is_none(),
         keys: select.locks.iter().map(|(base, ..)| *base).collect(),
     };
     let Planned { mut plan, mut layout, ordered, .. } = match select.from.take() {
@@ -84,7 +84,8 @@ pub fn plan_select(
         None => Planned::nothing(filter),
     };
     if end.is_some() && ordered {
-        plan = limited(plan, (Some(Expr::constant(Datum::Int8(1), Type::Int8)), None));
+        let count = Some(Expr::constant(Datum::Int8(1), Type::Int8));
+        plan = limited(plan, Limits { count, ..Limits::default() }, Vec::new());
     }
     let ordered = ordered && plain && !late;
     let base = select.row_width();
@@ -105,10 +106,8 @@ pub fn plan_select(
     (plan, layout) = add_sets(plan, layout, &mut select)?;
 
     if !late && !ordered && !order.is_empty() {
-        let bound = match (&select.limit, select.distinct.is_none() && locked.is_empty()) {
-            (Some(limit), true) => Some((limit.clone(), select.offset.clone())),
-            _ => None,
-        };
+        let is_bound = select.distinct.is_none() && locked.is_empty();
+        let bound = if is_bound { select.limits.bound() } else { None };
         let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
         plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
     }
@@ -125,17 +124,23 @@ pub fn plan_select(
     let all_distinct = matches!(select.distinct, Some(None));
     let columns: Vec<Expr> = select.columns.iter().map(|column| place(column.clone(), &layout)).collect();
     let types: Vec<Type> = columns.iter().map(|column| column.ty.ty).collect();
-    let limit = (select.limit.take(), select.offset.take());
+    let limits = std::mem::take(&mut select.limits);
     if late {
-        return Ok(finish_late(plan, columns, &select.order, &layout, all_distinct, limit));
+        return Ok(finish_late(plan, columns, &select.order, &layout, all_distinct, limits));
     }
     if !all_distinct {
-        plan = limited(plan, limit);
+        let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
+        plan = limited(plan, limits, keys);
         return Ok(project(plan, columns, layout.len()));
     }
     plan = project(plan, columns, layout.len());
     plan = distinct(plan, &types);
-    Ok(limited(plan, limit))
+    // DISTINCT is ordered by columns of the result only.
+    let of_output = |order: &OutputOrder| {
+        let expr = Expr::column(order.output?, "?column?", order.key.expr.ty);
+        Some(SortKey { expr, ..order.key.clone() })
+    };
+    Ok(limited(plan, limits, select.order.iter().filter_map(of_output).collect()))
 }
 
 /// The order in which the first row that is not NULL is the answer to `SELECT min(x)` or `max(x)` of a whole table, if
@@ -174,7 +179,7 @@ fn finish_late(
     order: &[OutputOrder],
     layout: &[usize],
     all_distinct: bool,
-    limit: (Option<Expr>, Option<Expr>),
+    limits: Limits,
 ) -> Plan {
     let width = columns.len();
     let mut keys = Vec::with_capacity(order.len());
@@ -197,18 +202,17 @@ fn finish_late(
     if all_distinct {
         plan = distinct(plan, &types);
     }
-    plan = finish_query(plan, keys, limit.0, limit.1);
+    plan = finish_query(plan, keys, limits);
     project(plan, visible, full)
 }
 
 /// ORDER BY and LIMIT over a finished body.
-pub fn finish_query(plan: Plan, keys: Vec<SortKey>, limit: Option<Expr>, offset: Option<Expr>) -> Plan {
+pub fn finish_query(plan: Plan, keys: Vec<SortKey>, limits: Limits) -> Plan {
     let mut plan = plan;
     if !keys.is_empty() {
-        let bound = limit.clone().map(|limit| (limit, offset.clone()));
-        plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
+        plan = Plan::Sort(Arc::new(Sort { input: plan, keys: keys.clone(), bound: limits.bound() }));
     }
-    limited(plan, (limit, offset))
+    limited(plan, limits, keys)
 }
 
 /// UNION, INTERSECT, EXCEPT.
@@ -246,10 +250,14 @@ fn union_arms(arm: Plan, distinct: Option<usize>) -> Vec<Plan> {
     }
 }
 
-fn limited(plan: Plan, (limit, offset): (Option<Expr>, Option<Expr>)) -> Plan {
-    match (limit, offset) {
-        (None, None) => plan,
-        (limit, offset) => Plan::Limit(Arc::new(Limit { input: plan, limit, offset })),
+/// LIMIT and OFFSET over rows that are in the order of `keys`.
+fn limited(plan: Plan, limits: Limits, keys: Vec<SortKey>) -> Plan {
+    match limits {
+        Limits { count: None, offset: None, .. } => plan,
+        Limits { count, offset, with_ties } => {
+            let ties = if with_ties { keys } else { Vec::new() };
+            Plan::Limit(Arc::new(Limit { input: plan, limit: count, offset, ties }))
+        }
     }
 }
 

@@ -159,8 +159,13 @@ impl QueryBinder<'_, '_> {
         let rest = |columns: Vec<ScopeColumn>| {
             columns.into_iter().filter(|column| !using.contains(&column.name)).collect::<Vec<_>>()
         };
+        let mut relations: Vec<_> = left.relations.into_iter().chain(right.relations).collect();
+        if let JoinCondition::Using(_, Some(alias)) = &join.condition {
+            let relation = named_columns(alias.name.to_string(), merged.clone());
+            check_aliases(&relations, std::slice::from_ref(&relation))?;
+            relations.push(relation);
+        }
         let columns = merged.into_iter().chain(rest(left.columns)).chain(rest(right.columns)).collect();
-        let relations = left.relations.into_iter().chain(right.relations).collect();
         let mut scope = Scope::within(cx.level);
         (scope.relations, scope.columns) = (relations, columns);
         if let JoinCondition::On(on) = &join.condition {
@@ -175,10 +180,7 @@ impl QueryBinder<'_, '_> {
     fn using_columns(&mut self, join: &Join, left: &Piece, right: &Piece) -> Result<Vec<String>> {
         match &join.condition {
             JoinCondition::On(_) | JoinCondition::None => Ok(Vec::new()),
-            JoinCondition::Using(_, Some(alias)) => {
-                Err(SqlError::unsupported("an alias of JOIN ... USING").at(alias.position))
-            }
-            JoinCondition::Using(names, None) => {
+            JoinCondition::Using(names, _) => {
                 let mut using: Vec<String> = Vec::with_capacity(names.len());
                 for name in names {
                     if using.iter().any(|other| **other == *name.name) {
@@ -406,15 +408,14 @@ fn plain_call(value: &ast::Expr) -> Option<&FunctionCall> {
 
 /// A join in parentheses with an alias: it is one relation.
 fn aliased_join(join: Piece, alias: &Alias) -> Result<Piece> {
-    let relation = ScopeRelation {
-        schema: None,
-        name: alias.name.name.to_string(),
-        aliased: None,
-        columns: rename(join.columns, Some(alias), "join expression")?,
-        system_columns: Vec::new(),
-        stored: None,
-    };
-    Ok(Piece { tree: join.tree, columns: relation.columns.clone(), relations: vec![relation] })
+    let columns = rename(join.columns, Some(alias), "join expression")?;
+    let relation = named_columns(alias.name.name.to_string(), columns.clone());
+    Ok(Piece { tree: join.tree, columns, relations: vec![relation] })
+}
+
+/// Columns of a join that can be named as a relation's.
+fn named_columns(name: String, columns: Vec<ScopeColumn>) -> ScopeRelation {
+    ScopeRelation { schema: None, name, aliased: None, columns, system_columns: Vec::new(), stored: None }
 }
 
 fn plan_item(
@@ -527,8 +528,11 @@ fn using_column<'p>(piece: &'p Piece, name: &str, side: &str) -> Result<&'p Scop
 fn check_aliases(before: &[ScopeRelation], new: &[ScopeRelation]) -> Result<()> {
     for relation in new {
         // Two tables of one name from different schemas can still be told apart.
-        let clash = before.iter().any(|other| other.name == relation.name && other.schema == relation.schema);
-        if clash {
+        let are_apart = |other: &ScopeRelation| match (&other.schema, &relation.schema) {
+            (Some(other), Some(schema)) => other != schema,
+            _ => false,
+        };
+        if before.iter().any(|other| other.name == relation.name && !are_apart(other)) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_ALIAS,
                 format!("table name \"{}\" specified more than once", relation.name),

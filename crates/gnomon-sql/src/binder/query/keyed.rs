@@ -9,7 +9,7 @@ use crate::{
         expr::{ExprKind, Keyed},
         plan::JoinKind,
     },
-    planner::{BoundSelect, JoinTree, Numbers, hash_sides, plan_select},
+    planner::{BoundSelect, JoinTree, Limits, Numbers, hash_sides, plan_select},
     types::{Datum, Environment},
 };
 
@@ -82,8 +82,7 @@ pub fn keyed(
         columns,
         distinct: None,
         order: Vec::new(),
-        limit: None,
-        offset: None,
+        limits: Limits::default(),
         locks: Vec::new(),
     };
     let plan = plan_select(bound, numbers, environment)?;
@@ -98,9 +97,9 @@ fn fits(select: &BoundSelect, asked: Asked) -> bool {
         && select.having.is_empty()
         && select.windows.is_empty()
         && select.locks.is_empty()
-        && select.offset.is_none()
+        && select.limits.offset.is_none()
         && !select.columns.iter().any(|column| column.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })));
-    let limit = select.limit.as_ref().map(|limit| limit.as_const());
+    let limit = select.limits.count.as_ref().map(|limit| limit.as_const());
     plain
         && match asked {
             // One row is as good as many, in any order.

@@ -17,15 +17,12 @@ mod with;
 
 use std::sync::Arc;
 
-use gnomon_parser::{
-    Position,
-    ast::{self, QueryBody},
-};
+use gnomon_parser::ast::{self, QueryBody};
 
 use super::{
     ResultColumn,
     expression::{Asked, ExpressionBinder, Subqueries},
-    located::{at_expr, position_of},
+    located::at_expr,
     relations::Relations,
     scope::{Clause, Place, Scope},
     statement::Statement,
@@ -39,7 +36,7 @@ use crate::{
         expr::{ExprKind, Keyed, Subquery, SubqueryKind},
         plan::{self, Plan},
     },
-    planner::{Numbers, finish_query, prune},
+    planner::{Limits, Numbers, finish_query, prune},
     types::{ColumnType, Datum, Type, cast::CastContext},
 };
 
@@ -181,21 +178,19 @@ impl<'a> QueryBinder<'_, 'a> {
     }
 
     /// Binds LIMIT and OFFSET.
-    fn bind_limits(
-        &mut self,
-        limit: Option<&ast::Limit>,
-        level: &Scope<'_>,
-    ) -> Result<(Option<Expr>, Option<Expr>)> {
-        let Some(ast::Limit { count, is_with_ties, offset }) = limit else { return Ok((None, None)) };
-        if *is_with_ties {
-            let position = count.as_ref().map_or(Position::NONE, position_of);
-            return Err(SqlError::unsupported("FETCH ... WITH TIES").at(position));
-        }
+    fn bind_limits(&mut self, limit: Option<&ast::Limit>, level: &Scope<'_>) -> Result<Limits> {
+        let Some(ast::Limit { count, is_with_ties, offset }) = limit else { return Ok(Limits::default()) };
+        let with_ties = *is_with_ties;
         let offset = self.bind_limit(offset.as_ref(), Clause::Offset, level)?;
         let count = self.bind_limit(count.as_ref(), Clause::Limit, level)?;
+        let is_null = |count: &Expr| matches!(count.kind, ExprKind::Const(Datum::Null));
+        if with_ties && count.as_ref().is_some_and(is_null) {
+            let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+            return Err(SqlError::new(SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, message));
+        }
         // LIMIT NULL is no limit.
-        let count = count.filter(|count| !matches!(count.kind, ExprKind::Const(Datum::Null)));
-        Ok((count, offset))
+        let count = count.filter(|count| !is_null(count));
+        Ok(Limits { count, offset, with_ties })
     }
 
     fn bind_limit(
@@ -242,8 +237,8 @@ impl<'a> QueryBinder<'_, 'a> {
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
             keys.push(self.statement.typing.sort_key(expr, item)?);
         }
-        let (limit, offset) = self.bind_limits(tail.limit, level)?;
-        Ok((finish_query(plan, keys, limit, offset), columns))
+        let limits = self.bind_limits(tail.limit, level)?;
+        Ok((finish_query(plan, keys, limits), columns))
     }
 
     /// Binds the body of a query.

@@ -93,7 +93,7 @@ impl QueryBinder<'_, '_> {
             }
         };
         check_distinct(&select.distinct, distinct.as_ref(), &order, tail.order)?;
-        let (limit, offset) = self.bind_limits(tail.limit, level)?;
+        let limits = self.bind_limits(tail.limit, level)?;
         self.check_windows(&windows, place(Clause::Window))?;
         for (position, item) in items.iter_mut().enumerate() {
             match output.target(position) {
@@ -134,8 +134,7 @@ impl QueryBinder<'_, '_> {
             columns: exprs,
             distinct,
             order,
-            limit,
-            offset,
+            limits,
             locks,
         };
         if grouped {

@@ -189,7 +189,7 @@ impl DisplayExpr<'_> {
             ExprKind::Subquery(subquery) => {
                 let what = match &subquery.kind {
                     SubqueryKind::Exists => "EXISTS ",
-                    SubqueryKind::Scalar => "",
+                    SubqueryKind::Scalar | SubqueryKind::Row => "",
                     SubqueryKind::Array(_) => "ARRAY ",
                     SubqueryKind::Quantified { all: true, .. } => "ALL ",
                     SubqueryKind::Quantified { hash: Some(_), .. } if !subquery.correlated => "hashed ANY ",

@@ -248,6 +248,8 @@ pub enum SubqueryKind {
     Exists,
     /// Its only row's only column.
     Scalar,
+    /// Its only row.
+    Row,
     /// ARRAY(...).
     Array(Scalar),
     /// `left op ANY (...)`, `IN`, or `ALL`.

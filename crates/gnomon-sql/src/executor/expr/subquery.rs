@@ -165,7 +165,7 @@ impl Subquery {
                 }
                 items.into_array(*scalar)
             }
-            SubqueryKind::Scalar | SubqueryKind::Quantified { .. } => {
+            SubqueryKind::Scalar | SubqueryKind::Row | SubqueryKind::Quantified { .. } => {
                 let Some(row) = source.next(ctx)? else { return Ok(Datum::Null) };
                 if source.next(ctx)?.is_some() {
                     return Err(SqlError::new(
@@ -173,7 +173,10 @@ impl Subquery {
                         "more than one row returned by a subquery used as an expression",
                     ));
                 }
-                row.into_iter().next().unwrap_or(Datum::Null)
+                match self.kind {
+                    SubqueryKind::Row => limit::record(row)?,
+                    _ => row.into_iter().next().unwrap_or(Datum::Null),
+                }
             }
         })
     }

@@ -275,6 +275,8 @@ pub struct Limit {
     pub limit: Option<Expr>,
     /// After how many (bigint).
     pub offset: Option<Expr>,
+    /// WITH TIES: the order whose equals of the last row come too; empty without.
+    pub ties: Vec<SortKey>,
 }
 
 /// Groups and their aggregates: a row has the keys, then the aggregates, then calls of GROUPING.

@@ -56,7 +56,10 @@ impl Plan {
                     offset.iter().for_each(f);
                 }
             }
-            Plan::Limit(node) => node.limit.iter().chain(&node.offset).for_each(f),
+            Plan::Limit(node) => {
+                node.limit.iter().chain(&node.offset).for_each(&mut *f);
+                sort(&node.ties, f);
+            }
             Plan::Aggregate(node) => {
                 node.keys.iter().for_each(&mut *f);
                 for call in &node.calls {
