@@ -68,3 +68,62 @@ INSERT INTO app.noted DEFAULT VALUES;
 INSERT INTO gone VALUES (1, 3);
 INSERT INTO parts SELECT i, 'v' || i FROM generate_series(1, 100) i;
 SELECT nextval('app.ticket'); SELECT setval('small', 7, false); SELECT nextval('down'), nextval('down');
+
+-- Expressions and queries, as both write them.
+CREATE SCHEMA expressions;
+SET search_path = expressions;
+CREATE TABLE e (i integer, b bigint, n numeric, f double precision, t text, c varchar(10), d date, ts timestamp, tz
+  timestamptz, iv interval, bo boolean, ar integer[], by bytea, u uuid, tm time);
+CREATE VIEW e1 AS SELECT i + 1 AS a, -i AS b, i % 3 AS c, i ^ 2 AS d, @ i AS e, |/ f AS g, i & 7 AS h, ~ i AS k, i <<
+  2 AS l, f / 2.5 AS m, 10000000000 AS big, 1e10 AS ex, 1.50 AS dec, -5 AS neg, - 2147483648 AS minint FROM e;
+CREATE VIEW e2 AS SELECT t || c AS a, t LIKE 'a\%%' AS b, t NOT ILIKE 'x_' AS c, t LIKE 'a#%' ESCAPE '#' AS d, t
+  SIMILAR TO '(a|b)%' AS e, t ~ '^a' AS f, t !~* 'b$' AS g, t ^@ 'x' AS h, E'new\nline\\back' AS i, 'it''s' AS j, t
+  COLLATE "C" AS k, c::text AS l, CAST(t AS varchar(3)) AS m, 'x'::character(5) AS o FROM e;
+CREATE VIEW e3 AS SELECT d + 1 AS a, d - DATE '2020-01-01' AS b, ts + INTERVAL '1 day 2 hours' AS c, tz AT TIME ZONE
+  'UTC' AS d, ts AT TIME ZONE 'Europe/Berlin' AS e, EXTRACT(year FROM ts) AS f, date_trunc('month', ts) AS g, iv * 2
+  AS h, INTERVAL '3' MONTH AS i, INTERVAL '1-2' YEAR TO MONTH AS j, TIMESTAMP '2020-02-03 04:05:06' AS k, TIME '10:11'
+  AS l, CURRENT_DATE AS m, CURRENT_TIMESTAMP(2) AS o, LOCALTIMESTAMP AS p, now() AS q FROM e;
+CREATE VIEW e4 AS SELECT CASE i WHEN 1 THEN 'one' WHEN 2 THEN 'two' ELSE 'many' END AS a, CASE WHEN i > 0 THEN t END
+  AS b, COALESCE(t, c, 'z') AS c, NULLIF(i, 0) AS d, GREATEST(i, 1, 2) AS e, LEAST(n, 0) AS f, i IS NULL AS g, bo IS
+  NOT TRUE AS h, i IS DISTINCT FROM 3 AS j, i BETWEEN 1 AND 5 AS k, i NOT BETWEEN SYMMETRIC 5 AND 1 AS l, i IN (1, 2)
+  AS m, t NOT IN ('a', 'b') AS o, (i, t) = (1, 'a') AS p, ROW(i, b) < ROW(1, 2) AS q, NOT bo AND (i = 1 OR i = 2) AS r
+  FROM e;
+CREATE VIEW e5 AS SELECT ar[1] AS a, ar[1:2] AS b, ARRAY[i, 2] AS c, ar || 3 AS d, 3 = ANY (ar) AS e, i <> ALL
+  (ARRAY[1, 2]) AS f, ar @> ARRAY[1] AS g, '{1,2}'::integer[] AS h, array_length(ar, 1) AS j, ARRAY(SELECT x.i FROM e
+  AS x) AS k FROM e;
+CREATE VIEW e6 AS SELECT substring(t FROM 2 FOR 3) AS a, substring(t, 1) AS b, position('a' IN t) AS c, trim(BOTH 'x'
+  FROM t) AS d, trim(t) AS e, overlay(t PLACING 'q' FROM 1 FOR 2) AS f, upper(t) AS g, length(by) AS h, encode(by,
+  'hex') AS j, '\x00ff'::bytea AS k, gen_random_uuid() AS l, to_char(ts, 'YYYY') AS m, round(n, 2) AS o, substring(t
+  SIMILAR 'a#"b#"c' ESCAPE '#') AS p, md5(t) AS q FROM e;
+CREATE VIEW e7 AS WITH RECURSIVE r(n) AS (VALUES (1) UNION ALL SELECT r.n + 1 FROM r WHERE r.n < 5), s AS MATERIALIZED
+  (SELECT i, t FROM e) SELECT r.n, s.t FROM r LEFT JOIN s ON s.i = r.n;
+CREATE VIEW e8 AS SELECT i, count(*) AS c, sum(n) FILTER (WHERE bo) AS s, string_agg(t, ',' ORDER BY t DESC) AS a,
+  count(DISTINCT t) AS d, bool_and(bo) AS b FROM e GROUP BY i HAVING count(*) > 1 ORDER BY i DESC NULLS LAST LIMIT 10
+  OFFSET 2;
+CREATE VIEW e9 AS SELECT i, t, row_number() OVER (PARTITION BY t ORDER BY i DESC) AS r, sum(i) OVER w AS s, lag(i, 1,
+  0) OVER w AS l FROM e WINDOW w AS (PARTITION BY t ORDER BY i ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+CREATE VIEW e10 AS SELECT i, grouping(i) AS g FROM e GROUP BY ROLLUP (i, t);
+CREATE VIEW e11 AS SELECT a.i FROM e AS a WHERE EXISTS (SELECT 1 FROM e AS b WHERE b.i = a.i AND b.t IN (SELECT c.t
+  FROM e AS c)) AND a.i > (SELECT avg(x.i) FROM e AS x);
+CREATE VIEW e12 AS SELECT i FROM e UNION SELECT 1 UNION ALL SELECT 2 INTERSECT SELECT i FROM e EXCEPT (SELECT 5 ORDER
+  BY 1 LIMIT 1);
+CREATE VIEW e13 AS SELECT DISTINCT ON (t) t, i FROM e ORDER BY t, i DESC;
+CREATE VIEW e14 AS SELECT x.i, y.i AS j, z.v FROM e AS x JOIN e AS y USING (t) CROSS JOIN LATERAL (SELECT x.i + 1 AS
+  v) AS z NATURAL JOIN (SELECT 1 AS one) AS o;
+CREATE VIEW e15 AS SELECT g.g, g.ordinality FROM generate_series(1, 3) WITH ORDINALITY AS g;
+CREATE VIEW e16 AS SELECT v.a, v.b FROM (VALUES (1, 'x'), (2, 'y')) AS v(a, b);
+CREATE VIEW e17 (renamed, "Weird name") AS SELECT i, t AS "t t" FROM e AS "E Alias" WHERE "E Alias".bo;
+CREATE VIEW e18 AS SELECT u.*, e.i FROM unnest(ARRAY[1, 2], ARRAY['a', 'b']) AS u(x, y), e;
+CREATE VIEW e19 AS TABLE e;
+CREATE TABLE e20 (a integer DEFAULT -1, b text DEFAULT upper('x'), c date DEFAULT CURRENT_DATE + 7, d timestamp
+  DEFAULT (now() AT TIME ZONE 'utc'), e boolean DEFAULT (NOT false), f integer[] DEFAULT ARRAY[1, 2], g interval
+  DEFAULT '1 day', h numeric(6, 2) DEFAULT 1.5, i varchar(5) DEFAULT 'ab', j uuid DEFAULT gen_random_uuid(), k double
+  precision DEFAULT random() * 10, l text DEFAULT NULL, m text DEFAULT 'a' || 'b',
+ CHECK (a IS NOT NULL OR b LIKE 'x%'), CHECK (c > '2000-01-01' AND h BETWEEN 0 AND 10), CHECK (length(b) < 10 AND a <>
+  ALL (ARRAY[5, 6])), CHECK (i ~ '^[a-z]+$'), CHECK ((a IS NULL) <> (b IS NULL)));
+
+CREATE VIEW f1 (x, y) AS SELECT i AS q, count(*) FROM e GROUP BY i ORDER BY q;
+CREATE VIEW f3 (x) AS SELECT i, t FROM e UNION ALL SELECT 1, 'x';
+CREATE VIEW f4 (x) AS SELECT DISTINCT ON (i) i, t AS k FROM e ORDER BY i, k;
+CREATE VIEW f5 AS SELECT f4.x, f4.k FROM f4;
+RESET search_path;

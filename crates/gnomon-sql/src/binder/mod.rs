@@ -53,6 +53,7 @@ use crate::{
 pub use catalog::{CatalogView, Relation};
 pub use located::position_of;
 pub use parameters::ParameterNames;
+pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
 pub use syntax::{check_collation, column_of_key, relation_name, relation_of};
 

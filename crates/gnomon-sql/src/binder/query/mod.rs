@@ -45,6 +45,8 @@ use self::{
     output::plain_name,
 };
 
+pub use output::figure_name;
+
 /// Binds the queries of a statement.
 pub struct QueryBinder<'b, 'a> {
     /// The state that the statement's expressions and queries share.

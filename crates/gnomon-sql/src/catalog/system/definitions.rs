@@ -4,7 +4,7 @@ use gnomon_engine::PageSize;
 
 use super::{Object, names::quote};
 use crate::{
-    catalog::model::{Check, Index, PartitionOf, Procedure, Table, View},
+    catalog::model::{Check, Index, PartitionOf, Procedure, Table},
     types::format_type,
 };
 
@@ -88,11 +88,6 @@ pub(super) fn check(check: &Check, pretty: bool) -> String {
         true => format!("CHECK ({})", check.expression),
         false => format!("CHECK (({}))", check.expression),
     }
-}
-
-/// The query of a view.
-pub(super) fn view(view: &View) -> String {
-    format!(" {};", view.query.trim_end_matches(';'))
 }
 
 /// The parameters of a procedure, as they stand in its definition.

@@ -10,6 +10,7 @@ use super::{
     dependencies::PG_CLASS,
     names::quote,
     reference::{self, BuiltIn},
+    view_text::view_text,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -181,13 +182,13 @@ impl System<'_> {
             }
             ("pg_get_viewdef", [Datum::Oid(oid), ..]) => {
                 let view = self.catalog().views().find(|view| view.oid == *oid);
-                or_null(view.map(|view| text(definitions::view(view))))
+                or_null(view.map(|view| text(view_text(view))))
             }
             ("pg_get_ruledef", [Datum::Oid(oid), ..]) => {
                 let view = self.catalog().views().find(|view| view.oid == *oid);
                 or_null(view.map(|view| {
                     let name = format!("{}.{}", quote(&view.schema), quote(&view.name));
-                    let query = definitions::view(view);
+                    let query = view_text(view);
                     text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {name} DO INSTEAD {query}"))
                 }))
             }
@@ -322,7 +323,7 @@ impl System<'_> {
             },
             ("pg_get_viewdef", [Datum::Text(name), ..]) => {
                 self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
-                    Some(Object::View(view)) => Ok(text(definitions::view(view))),
+                    Some(Object::View(view)) => Ok(text(view_text(view))),
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }

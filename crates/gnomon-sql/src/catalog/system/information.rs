@@ -3,8 +3,9 @@
 use super::{
     INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
     builder::{Rows, int, option, string, yes_no},
-    definitions, reference,
+    reference,
     relations::{Attribute, columns_in},
+    view_text::view_text,
 };
 use crate::{
     Result,
@@ -257,7 +258,7 @@ fn information_views(system: System<'_>, rows: &mut Rows) {
         add(relation.schema, relation.name, Datum::Null);
     }
     for view in system.catalog().views() {
-        add(&view.schema, &view.name, string(definitions::view(view)));
+        add(&view.schema, &view.name, string(view_text(view)));
     }
 }
 

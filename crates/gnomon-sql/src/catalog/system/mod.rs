@@ -30,6 +30,7 @@ mod relations;
 mod state;
 #[cfg(test)]
 mod tests;
+mod view_text;
 
 use std::sync::Arc;
 

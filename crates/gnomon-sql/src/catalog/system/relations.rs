@@ -8,6 +8,7 @@ use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
     default_oid, definitions, privileges, reference, tree_number,
+    view_text::view_text,
 };
 use crate::{
     Result,
@@ -505,7 +506,7 @@ pub(super) fn view_list(system: System<'_>, rows: &mut Rows) {
         add(relation.schema, relation.name, Datum::Null);
     }
     for view in system.catalog().views() {
-        add(&view.schema, &view.name, string(super::definitions::view(view)));
+        add(&view.schema, &view.name, string(view_text(view)));
     }
 }
 
