@@ -152,6 +152,11 @@ class Moves:
             self.origins[kind].psql("-o", os.devnull, "-f", str(ROOT / "tools/dump.sql"))
             self.origins[kind].keep()
 
+    def directions(self):
+        """Origins with kinds of targets: all but PostgreSQL into PostgreSQL, which is no matter of Gnomon's."""
+        pairs = [(origin, target) for origin in self.origins.values() for target in self.origins]
+        return [(origin, target) for origin, target in pairs if "gnomon" in (origin.kind, target)]
+
     def archive(self, origin, format, *options):
         self.servers.count += 1
         path = str(self.directory / f"archive{self.servers.count}")
@@ -167,13 +172,12 @@ class Moves:
 
     def all_formats(self):
         moved = {}
-        for kind, origin in self.origins.items():
-            for format in FORMATS:
-                # The format makes no difference where both servers are others.
-                for target in self.origins:
-                    if format in ("plain", "directory") or target != kind:
-                        moved[kind, target, format] = self.move(origin, target, format)
-            same(f"definitions of {kind}", origin.definitions(), moved[kind, kind, "plain"].definitions())
+        for origin, target in self.directions():
+            # Of the formats, one is enough where both servers are of one kind.
+            for format in FORMATS if target != origin.kind else ["directory"]:
+                moved[origin.kind, target, format] = self.move(origin, target, format)
+        same_kind = moved["gnomon", "gnomon", "directory"]
+        same("definitions of Gnomon", self.origins["gnomon"].definitions(), same_kind.definitions())
         back = self.move(moved["postgres", "gnomon", "plain"], "postgres")
         same("definitions by way of Gnomon", self.origins["postgres"].definitions(), back.definitions())
         through = moved["gnomon", "postgres", "directory"]
@@ -181,33 +185,30 @@ class Moves:
         same("definitions from Gnomon, by way of it", through.definitions(), back.definitions())
 
     def clean(self):
-        for kind, origin in self.origins.items():
-            for target in self.origins:
-                moved = self.move(origin, target)
-                before = moved.definitions()
-                for format, options in (("plain", None), ("custom", ["--clean", "--if-exists", "-j", "2"])):
-                    # Of partitions, PostgreSQL itself refuses the statements: it drops no inherited constraint.
-                    clean = ["-T", "parts*"] + (["--clean", "--if-exists"] if format == "plain" else [])
-                    moved.restore(self.archive(origin, format, *clean), options)
-                    same(f"rows after --clean from {kind} to {target}", origin.data(), moved.data())
-                    same(f"definitions after --clean from {kind} to {target}", before, moved.definitions())
+        for origin, target in self.directions():
+            moved = self.move(origin, target)
+            before = moved.definitions()
+            for format, options in (("plain", None), ("custom", ["--clean", "--if-exists", "-j", "2"])):
+                # Of partitions, PostgreSQL itself refuses the statements: it drops no inherited constraint.
+                clean = ["-T", "parts*"] + (["--clean", "--if-exists"] if format == "plain" else [])
+                moved.restore(self.archive(origin, format, *clean), options)
+            same(f"rows after --clean from {origin.kind} to {target}", origin.data(), moved.data())
+            same(f"definitions after --clean from {origin.kind} to {target}", before, moved.definitions())
 
     def parts(self):
-        for kind, origin in self.origins.items():
-            for target in self.origins:
-                moved = self.servers.new(target)
-                moved.restore(self.archive(origin, "plain", "--schema-only"), None)
-                for options in (["--inserts"], ["--column-inserts"]):
-                    rows = self.archive(origin, "plain", "--data-only", *options)
-                    moved.psql("-o", os.devnull, "-f", rows)
-                    same(f"{options[0]} from {kind} to {target}", origin.data(), moved.data())
-                    tables = "items, app.events, app.noted, gone, parts, \"Odd Schema\".\"Odd \"\"Table\"\"\""
-                    moved.psql("-c", f"TRUNCATE {tables}")
-                part = self.servers.new(target)
-                part.restore(self.archive(origin, "plain", "-t", "gone", "-t", "small"), None)
-                part.restore(self.archive(origin, "plain", "-n", '"Odd Schema"'), None)
-                of_parts = lambda rows: [line for line in rows if re.search("gone|Odd|small", line)]
-                same(f"parts of {kind} in {target}", of_parts(origin.data()), of_parts(part.data()))
+        for origin, target in self.directions():
+            moved = self.servers.new(target)
+            moved.restore(self.archive(origin, "plain", "--schema-only"), None)
+            for option in ("--inserts", "--column-inserts"):
+                moved.restore(self.archive(origin, "plain", "--data-only", option), None)
+                same(f"{option} from {origin.kind} to {target}", origin.data(), moved.data())
+                tables = 'items, app.events, app.noted, gone, parts, "Odd Schema"."Odd ""Table"""'
+                moved.psql("-c", f"TRUNCATE {tables}")
+            part = self.servers.new(target)
+            part.restore(self.archive(origin, "plain", "-t", "gone", "-t", "small"), None)
+            part.restore(self.archive(origin, "plain", "-n", '"Odd Schema"'), None)
+            of_parts = lambda rows: [line for line in rows if re.search("gone|Odd|small", line)]
+            same(f"parts of {origin.kind} in {target}", of_parts(origin.data()), of_parts(part.data()))
 
     def own_parameters(self):
         origin = self.servers.new("gnomon")
