@@ -61,6 +61,10 @@ pub enum AlterAction {
         is_removed: bool,
     },
     ReplicaIdentity(Ident),
+    /// ENABLE or DISABLE TRIGGER, ALL or USER.
+    AllTriggers {
+        is_enabled: bool,
+    },
     /// Any other: its words, as an error says them.
     Other {
         words: &'static str,

@@ -312,9 +312,9 @@ fn enable(p: &mut Parser<'_, '_>, keyword: K, position: crate::Position) -> Resu
             }
             if !is_rule && !only && matches!(p.keyword(), Some(K::All | K::User)) {
                 p.bump();
-            } else {
-                p.name()?;
+                return Ok(AlterAction::AllTriggers { is_enabled: keyword == K::Enable });
             }
+            p.name()?;
             match (keyword, is_rule) {
                 (K::Enable, true) => "ENABLE RULE",
                 (K::Enable, false) => "ENABLE TRIGGER",

@@ -221,6 +221,15 @@ impl<'t> Constraint<'t> {
         }
     }
 
+    /// Its identifier in a table (`pg_constraint.oid`), if it has one.
+    pub fn oid(self, table: &Table) -> Option<Oid> {
+        match self {
+            Constraint::PrimaryKey(index) | Constraint::Unique(index) => Some(index.oid),
+            Constraint::Check(check) => Some(check.oid(table.oid)),
+            Constraint::NotNull(_) => None,
+        }
+    }
+
     /// The index that keeps it, if it is a key.
     pub fn index(self) -> Option<&'t Index> {
         match self {

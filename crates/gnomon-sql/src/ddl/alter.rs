@@ -265,6 +265,8 @@ fn words(action: &AlterAction) -> &'static str {
         AlterAction::Inherit { is_removed: false, .. } => "INHERIT",
         AlterAction::Inherit { .. } => "NO INHERIT",
         AlterAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
+        AlterAction::AllTriggers { is_enabled: true } => "ENABLE TRIGGER",
+        AlterAction::AllTriggers { .. } => "DISABLE TRIGGER",
         AlterAction::Other { words, .. } => words,
         _ => "this action",
     }
@@ -337,6 +339,10 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
         }
         AlterAction::OwnerTo(owner) => {
             clauses::owner(owner, ddl.session.settings.user(), ddl.notices);
+            Ok(())
+        }
+        AlterAction::AllTriggers { .. } => {
+            ddl.notices.push(Notice::no_effect(words(action), "there are no triggers"));
             Ok(())
         }
         AlterAction::ReplicaIdentity(_) => {

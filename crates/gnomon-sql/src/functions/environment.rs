@@ -127,6 +127,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_index_has_property", &[Regclass, Text], Bool, Yes),
         ("pg_index_column_has_property", &[Regclass, Int4, Text], Bool, Yes),
         ("pg_tablespace_location", &[Oid], Text, Yes),
+        ("pg_describe_object", &[Oid, Oid, Int4], Text, Yes),
         ("obj_description", &[Oid], Text, Yes),
         ("obj_description", &[Oid, Name], Text, Yes),
         ("col_description", &[Oid, Int4], Text, Yes),

@@ -254,6 +254,9 @@ impl System<'_> {
             ("pg_indexam_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
                 Datum::Bool(matches!(&**property, "can_order" | "can_unique" | "can_multi_col"))
             }
+            ("pg_describe_object", [Datum::Oid(class), Datum::Oid(oid), Datum::Int4(column)]) => {
+                or_null(self.described(*class, *oid, *column).map(text))
+            }
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
             ("obj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);

@@ -3,7 +3,7 @@
 use super::{INFORMATION_SCHEMA, SYSTEM_SCHEMA, System, SystemState, reference};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Oid,
+    catalog::model::{Oid, Procedure},
     functions::quote_ident,
     types::{Type, format_type, parse_type_name},
 };
@@ -179,6 +179,15 @@ impl System<'_> {
         })
     }
 
+    /// The name of a procedure, with its schema where it needs one.
+    fn shown_procedure(&self, procedure: &Procedure) -> String {
+        let meant = |schema: &&str| self.catalog().procedure(schema, &procedure.name).is_some();
+        match self.searched().into_iter().find(meant) {
+            Some(schema) if schema == procedure.schema => quote(&procedure.name),
+            _ => format!("{}.{}", quote(&procedure.schema), quote(&procedure.name)),
+        }
+    }
+
     /// The name of a schema.
     pub(super) fn schema_name(&self, oid: Oid) -> Option<String> {
         match oid {
@@ -205,6 +214,13 @@ pub fn object_name(state: &dyn SystemState, ty: Type, oid: Oid) -> Option<String
     match ty {
         Type::Regclass => system.shown_relation(oid),
         Type::Regnamespace => system.schema_name(oid).map(|name| quote(&name)),
+        Type::Regproc if let Some(found) = system.catalog().procedure_by_oid(oid) => {
+            Some(system.shown_procedure(found))
+        }
+        Type::Regprocedure if let Some(found) = system.catalog().procedure_by_oid(oid) => {
+            let types = found.inputs().map(|parameter| format_type(parameter.ty.ty, None));
+            Some(format!("{}({})", system.shown_procedure(found), types.collect::<Vec<_>>().join(",")))
+        }
         Type::Regproc => {
             let function = reference::function_by_oid(oid)?;
             let name = quote(function.name);
