@@ -117,7 +117,7 @@ pub fn plan_select(
         let condition = (!recheck.is_empty()).then(|| place(Expr::and(recheck), &layout));
         plan = Plan::LockRows(Arc::new(LockRows { input: plan, tables, condition }));
     }
-    if let Some(Some(keys)) = &select.distinct {
+    if let (Some(Some(keys)), false) = (&select.distinct, late) {
         let keys = keys.iter().map(|key| place(key.key.expr.clone(), &layout)).collect();
         plan = Plan::Distinct(Arc::new(Distinct { input: plan, keys }));
     }
@@ -126,7 +126,7 @@ pub fn plan_select(
     let types: Vec<Type> = columns.iter().map(|column| column.ty.ty).collect();
     let limits = std::mem::take(&mut select.limits);
     if late {
-        return Ok(finish_late(plan, columns, &select.order, &layout, all_distinct, limits));
+        return Ok(finish_late(plan, columns, &select, &layout, limits));
     }
     if !all_distinct {
         let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
@@ -176,21 +176,24 @@ fn end_of_index(select: &BoundSelect) -> Option<(SortKey, Option<Expr>)> {
 fn finish_late(
     plan: Plan,
     mut columns: Vec<Expr>,
-    order: &[OutputOrder],
+    select: &BoundSelect,
     layout: &[usize],
-    all_distinct: bool,
     limits: Limits,
 ) -> Plan {
     let width = columns.len();
-    let mut keys = Vec::with_capacity(order.len());
-    for order in order {
-        let position = order.output.unwrap_or_else(|| {
-            columns.push(place(order.key.expr.clone(), layout));
+    let mut computed = |key: &OutputOrder| {
+        let position = key.output.unwrap_or_else(|| {
+            columns.push(place(key.key.expr.clone(), layout));
             columns.len() - 1
         });
-        let expr = Expr::column(position, "?column?", order.key.expr.ty);
-        keys.push(SortKey { expr, ..order.key.clone() });
-    }
+        Expr::column(position, "?column?", key.key.expr.ty)
+    };
+    let sort = |key: &OutputOrder, expr| SortKey { expr, ..key.key.clone() };
+    let keys: Vec<SortKey> = select.order.iter().map(|key| sort(key, computed(key))).collect();
+    let distinct_on = match &select.distinct {
+        Some(Some(keys)) => Some(keys.iter().map(computed).collect::<Vec<Expr>>()),
+        _ => None,
+    };
     let full = columns.len();
     let visible: Vec<Expr> = columns[..width]
         .iter()
@@ -199,10 +202,18 @@ fn finish_late(
         .collect();
     let types: Vec<Type> = visible.iter().map(|column| column.ty.ty).collect();
     let mut plan = project(plan, columns, layout.len());
-    if all_distinct {
-        plan = distinct(plan, &types);
-    }
-    plan = finish_query(plan, keys, limits);
+    plan = match distinct_on {
+        Some(distinct_on) => {
+            let sorted = finish_query(plan, keys.clone(), Limits::default());
+            limited(Plan::Distinct(Arc::new(Distinct { input: sorted, keys: distinct_on })), limits, keys)
+        }
+        None => {
+            if select.distinct.is_some() {
+                plan = distinct(plan, &types);
+            }
+            finish_query(plan, keys, limits)
+        }
+    };
     project(plan, visible, full)
 }
 

@@ -43,7 +43,7 @@ impl Place<'_> {
 
     /// Refuses what may not be called here.
     fn check_aggregate(self, what: &str) -> Result<()> {
-        if self.clause == Clause::Filter || self.calls.is_none() && !self.in_aggregate {
+        if self.clause == Clause::Filter && !self.is_lifted || self.calls.is_none() && !self.in_aggregate {
             return Err(refused(format!("{what} are not allowed in {}", self.clause.name())));
         }
         match self.in_aggregate {
@@ -105,7 +105,7 @@ impl ExpressionBinder<'_, '_> {
             add(place)?
         } else {
             place.scope.forget_since(&marks);
-            self.at_own_level(home, bind)?
+            self.at_own_level(Place { is_lifted: true, ..home }, bind)?
         };
         home.scope.set_named();
         Ok(place.scope.lift(depth, value, &mut self.statement.numbers))

@@ -53,6 +53,7 @@ impl QueryBinder<'_, '_> {
             windows: &windows,
             in_aggregate: false,
             in_window: false,
+            is_lifted: false,
         };
         let mut items = self.select_list(&select.targets, place(Clause::Select))?;
         if items.len() > COLUMNS_MAX {

@@ -22,6 +22,8 @@ pub struct Place<'s> {
     pub in_aggregate: bool,
     /// True if it stands within a window function's arguments.
     pub in_window: bool,
+    /// True for what stands in a query further inside, and belongs to the level of the scope.
+    pub is_lifted: bool,
 }
 
 /// An item of WINDOW: its name and definition.
@@ -104,6 +106,14 @@ impl Clause {
 impl<'s> Place<'s> {
     /// A place where no aggregate may stand.
     pub fn new(scope: &'s Scope<'s>, clause: Clause) -> Place<'s> {
-        Place { scope, clause, calls: None, windows: &[], in_aggregate: false, in_window: false }
+        Place {
+            scope,
+            clause,
+            calls: None,
+            windows: &[],
+            in_aggregate: false,
+            in_window: false,
+            is_lifted: false,
+        }
     }
 }
