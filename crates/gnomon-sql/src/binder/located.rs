@@ -15,8 +15,9 @@ pub fn at_expr(error: SqlError, expr: &Expr) -> SqlError {
 /// Gives an error of binding an expression its place, unless something within has said where: a string that cannot be
 /// read, or the operator, name or word of the expression.
 pub(super) fn at_node(error: SqlError, expr: &Expr) -> SqlError {
-    // PostgreSQL shows no place of this one.
-    if error.report().message.starts_with("could not determine polymorphic type") {
+    // PostgreSQL shows no place of these.
+    const WITHOUT: [&str; 2] = ["could not determine polymorphic type", "could not find array type"];
+    if WITHOUT.iter().any(|begin| error.report().message.starts_with(begin)) {
         return error;
     }
     let position = match expr {

@@ -101,7 +101,7 @@ impl State {
         for (place, args) in waiting {
             ctx.tick()?;
             match compares_row {
-                true => self.step(&[Datum::Bytea(place.into())], ctx)?,
+                true => self.step(&[Datum::Bytea(place)], ctx)?,
                 false => self.step(&args, ctx)?,
             }
         }

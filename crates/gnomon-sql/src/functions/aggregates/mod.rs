@@ -26,6 +26,7 @@ use crate::{
         Datum, Interval, Numeric, Scalar, Type,
         compare::compare,
         datetime::arithmetic,
+        format_type,
         limit::{Elements, check_bytes, push_str},
     },
 };
@@ -194,6 +195,10 @@ enum BitOp {
 pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -> Result<AggregateRef> {
     let first = arguments.first().copied();
     let is_float = matches!(first, Some(Type::Float4 | Type::Float8));
+    if let (Type::Unknown, "percentile_disc", Some(ty @ Type::Array(_))) = (result, name, arguments.last()) {
+        let message = format!("could not find array type for data type {}", format_type(*ty, None));
+        return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+    }
     if result == Type::Unknown {
         return Err(SqlError::unsupported(format!("{name} of values that are no scalars")));
     }

@@ -8,6 +8,7 @@ use crate::{
         Datum, Scalar,
         compare::same,
         datetime::arithmetic,
+        float::write_f64,
         limit::{Elements, datum_bytes},
     },
 };
@@ -73,17 +74,18 @@ fn fraction(value: &Datum) -> Result<Option<f64>> {
     match value {
         Datum::Float8(fraction) if (0.0..=1.0).contains(fraction) => Ok(Some(*fraction)),
         Datum::Float8(other) => {
-            let message = format!("percentile value {} is not between 0 and 1", shortest(*other));
+            let message = format!("percentile value {} is not between 0 and 1", six_digits(*other));
             Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message))
         }
         _ => Ok(None),
     }
 }
 
-/// A number as C's `%g` writes it, but for its exponent.
-fn shortest(number: f64) -> String {
-    let rounded = format!("{number:.5e}").parse().unwrap_or(number);
-    format!("{rounded}")
+/// A number with six digits.
+fn six_digits(number: f64) -> String {
+    let mut out = String::new();
+    write_f64(&mut out, number, 6 - 15);
+    out
 }
 
 impl Accumulator for Percentile {
