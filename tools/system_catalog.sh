@@ -8,7 +8,7 @@ ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
 
 # The types that Gnomon has, and the pseudo-types that signatures mention.
 types="16,17,18,19,20,21,22,23,24,25,26,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2205,2206,2249,2278,2950,4089"
-pseudo="2275,2276,2277,2281,2283"
+pseudo="2275,2276,2277,2281,2283,2287"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
 # Views; of the catalogs that PostgreSQL stores, all.

@@ -65,12 +65,12 @@ fn type_of(column: &str, name: &TypeName) -> Result<(ColumnType, bool)> {
         };
     }
     let ty = column_type(name)?;
-    match ty.ty {
-        Type::Record | Type::Void | Type::Unknown => Err(SqlError::new(
+    match ty.ty.is_pseudo() {
+        true => Err(SqlError::new(
             SqlState::INVALID_TABLE_DEFINITION,
             format!("column \"{column}\" has pseudo-type {}", format_type(ty.ty, None)),
         )),
-        _ => Ok((ty, false)),
+        false => Ok((ty, false)),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     dml::TableWriter,
     query::plan_query,
     sink::{Tag, tag},
-    types::{ColumnType, Type},
+    types::{ColumnType, Type, format_type},
 };
 
 /// Fails if what is said of partitions does not go with the rest.
@@ -139,10 +139,10 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
     for (i, column) in planned.columns.iter().enumerate() {
         let ty = match column.ty.ty {
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
-            Type::Record | Type::Void => {
+            ty if ty.is_pseudo() => {
                 return Err(SqlError::new(
                     SqlState::INVALID_TABLE_DEFINITION,
-                    format!("column \"{}\" has a pseudo-type", column.name),
+                    format!("column \"{}\" has pseudo-type {}", column.name, format_type(ty, None)),
                 ));
             }
             _ => column.ty,

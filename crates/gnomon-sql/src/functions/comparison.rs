@@ -30,7 +30,6 @@ pub(super) fn declare(all: &mut Declarations) {
     pairs.push([Type::Float4.into(), Type::Float8.into()]);
     pairs.push([Type::Float8.into(), Type::Float4.into()]);
     pairs.push([Param::AnyArray, Param::AnyArray]);
-    pairs.push([Type::Record.into(), Type::Record.into()]);
     for (name, comparison, eval) in table {
         for pair in &pairs {
             all.add(name, pair, Type::Bool, eval).comparison = Some(comparison);

@@ -171,11 +171,7 @@ impl Type {
     /// Every type.
     pub fn all() -> impl Iterator<Item = Type> {
         let scalars = Scalar::ALL.iter().copied();
-        scalars.clone().map(Type::from).chain(scalars.map(Type::Array)).chain([
-            Type::Record,
-            Type::Void,
-            Type::Unknown,
-        ])
+        scalars.clone().map(Type::from).chain(scalars.map(Type::Array)).chain([Type::Void, Type::Unknown])
     }
 
     /// Its `typcategory`.
@@ -218,8 +214,10 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Regnamespace => (Type::Regnamespace, "_regnamespace", "regnamespace[]"),
         Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
         Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),
+        Scalar::Record => (Type::Record, "_record", "record[]"),
     };
     let element = element.info();
     let align = if element.align == 'd' { 'd' } else { 'i' };
-    row(element.array_oid, typname, sql_name, -1, 'A', false, 0, "array_in", align, 'x')
+    let category = if element.category == 'P' { 'P' } else { 'A' };
+    row(element.array_oid, typname, sql_name, -1, category, false, 0, "array_in", align, 'x')
 }

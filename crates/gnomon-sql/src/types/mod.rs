@@ -43,13 +43,12 @@ macro_rules! scalars {
             $($(#[$doc])* $name,)*
             /// A one-dimensional array of a scalar type.
             Array(Scalar),
-            Record,
             Void,
             /// A literal or parameter whose type is not known yet.
             Unknown,
         }
 
-        /// The element types of arrays: every type but arrays and pseudo-types. Apart so that [`Type`] is `Copy`.
+        /// The element types of arrays: every type but arrays, void and unknown. Apart so that [`Type`] is `Copy`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[allow(missing_docs, reason = "PostgreSQL's own type names")]
         pub enum Scalar {
@@ -72,7 +71,7 @@ macro_rules! scalars {
             pub fn scalar(self) -> Option<Scalar> {
                 match self {
                     $(Type::$name => Some(Scalar::$name),)*
-                    Type::Array(_) | Type::Record | Type::Void | Type::Unknown => None,
+                    Type::Array(_) | Type::Void | Type::Unknown => None,
                 }
             }
         }
@@ -112,6 +111,8 @@ scalars! {
     Int2vector,
     /// An array of oid whose subscripts begin at 0: of system tables.
     Oidvector,
+    /// A row of values.
+    Record,
 }
 
 impl Type {
@@ -119,6 +120,11 @@ impl Type {
     pub fn is_registered(self) -> bool {
         use Type::*;
         matches!(self, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
+    }
+
+    /// True for the types that columns of tables and views cannot have.
+    pub fn is_pseudo(self) -> bool {
+        matches!(self, Type::Record | Type::Array(Scalar::Record) | Type::Void | Type::Unknown)
     }
 
     /// The array type over this one, if there is one.

@@ -81,7 +81,9 @@ impl ExpressionBinder<'_, '_> {
             return self.statement.typing.operator("=", vec![left, item]);
         }
         items.push(left);
-        let common = self.statement.typing.common_type(&items, "IN").ok().filter(|ty| ty.array().is_some());
+        let common = self.statement.typing.common_type(&items, "IN").ok();
+        // Rows are compared value by value.
+        let common = common.filter(|ty| *ty != Type::Record && ty.array().is_some());
         let Some(left) = items.pop() else { return Err(row_expected()) };
         let Some(common) = common else {
             let (held, left) = self.statement.hold(left)?;
@@ -111,7 +113,8 @@ impl ExpressionBinder<'_, '_> {
         }
     }
 
-    fn any_all_array(&mut self, left: Expr, name: &str, array: Expr, all: bool) -> Result<Expr> {
+    /// A comparison with the elements of an array.
+    pub fn any_all_array(&mut self, left: Expr, name: &str, array: Expr, all: bool) -> Result<Expr> {
         let array = match array.ty.ty {
             Type::Unknown => {
                 let element = if left.ty.ty == Type::Unknown { Type::Text } else { left.ty.ty };
