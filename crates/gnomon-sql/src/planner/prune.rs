@@ -133,7 +133,23 @@ fn behind(needed: &BTreeSet<usize>, left_width: usize) -> BTreeSet<usize> {
 
 /// True if leaving it out would change more than its value.
 fn has_effects(expr: &Expr) -> bool {
-    expr.is_volatile() || expr.any(&|e| matches!(e.kind, ExprKind::SetCall { .. } | ExprKind::Subquery(_)))
+    let is_set = |e: &Expr| matches!(e.kind, ExprKind::SetCall { .. });
+    expr.any(&is_set) || changes_from_row_to_row(expr)
+}
+
+/// True if an expression is volatile, or a subquery in it is or locks rows.
+fn changes_from_row_to_row(expr: &Expr) -> bool {
+    let is_such_subquery = |e: &Expr| match &e.kind {
+        ExprKind::Subquery(subquery) => subquery.plan.locks_rows() || is_volatile(&subquery.plan),
+        _ => false,
+    };
+    expr.is_volatile() || expr.any(&is_such_subquery)
+}
+
+fn is_volatile(plan: &Plan) -> bool {
+    let mut found = false;
+    plan.exprs(&mut |expr| found |= changes_from_row_to_row(expr));
+    found || plan.inputs().into_iter().any(is_volatile)
 }
 
 fn null(expr: &Expr) -> Expr {
