@@ -29,7 +29,8 @@ pub use crate::{
         column_of_key, figure_name, position_of, relation_name, relation_of,
     },
     executor::{
-        ExecContext, Execution, Expr, RowsDone, Spool, SpoolReader, Target, TargetScan, Targets, expr, plan,
+        ExecContext, Execution, Expr, RowSource, RowsDone, Spool, SpoolReader, Target, TargetScan, Targets,
+        expr, open, open_tables, plan,
     },
 };
 

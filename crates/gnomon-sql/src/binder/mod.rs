@@ -46,7 +46,10 @@ use self::{
 use crate::{
     Result,
     catalog::model::{Oid, Table},
-    executor::{Expr, TargetScan, plan::Plan},
+    executor::{
+        Expr, TargetScan,
+        plan::{Cte, Plan},
+    },
     types::{ColumnType, Context, Type, cast::CastContext},
 };
 
@@ -130,6 +133,20 @@ impl<'a> Binder<'a> {
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let bound = self.queries().bind_query(query, &Scope::empty(), Output::Assigned(targets), None)?;
         Ok((bound.plan, bound.columns))
+    }
+
+    /// Binds the WITH in front of a change. Its names stay in reach of what is bound later; when all is,
+    /// [`Binder::close_with`] gives the tables as they are to be run.
+    pub fn open_with(&mut self, with: Option<&ast::With>) -> Result<Vec<Cte>> {
+        match with {
+            Some(with) => self.queries().bind_with(with, &Scope::empty()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Leaves out of tables what nothing reads, now that all that can read them is bound.
+    pub fn close_with(&mut self, tables: Vec<Cte>) -> Arc<[Cte]> {
+        self.queries().pruned_tables(tables).into()
     }
 
     /// Binds an expression whose type is its own (an untyped literal or parameter becomes text).

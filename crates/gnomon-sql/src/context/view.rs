@@ -1,6 +1,6 @@
 //! The catalog as a statement sees it: its transaction's version, searched by the session's path.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use gnomon_parser::ast::{self, RelationName};
 
@@ -37,6 +37,11 @@ impl View {
     /// True if a table was looked up since a mark was made.
     pub(crate) fn looked_up_since(&self, mark: usize, oid: Oid) -> bool {
         self.tables.borrow().iter().skip(mark).any(|table| table.oid == oid)
+    }
+
+    /// True if a table was looked up between two marks.
+    pub(crate) fn looked_up_between(&self, marks: Range<usize>, oid: Oid) -> bool {
+        self.tables.borrow().get(marks).is_some_and(|tables| tables.iter().any(|table| table.oid == oid))
     }
 
     /// Returns how often a table was looked up.

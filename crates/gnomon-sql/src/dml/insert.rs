@@ -6,8 +6,8 @@ use gnomon_engine::{Isolation, RowLock};
 use gnomon_parser::{
     Position,
     ast::{
-        self, ConflictTarget, Distinct, IndexElement, IndexKey, OnConflict, Overriding, Query, QueryBody,
-        SortDirection, Value, With,
+        self, ConflictTarget, IndexElement, IndexKey, OnConflict, Overriding, Query, QueryBody,
+        SortDirection, Value,
     },
 };
 
@@ -24,7 +24,10 @@ use crate::{
     catalog::model::{Constraint, Index, Oid, Table},
     context::View,
     database::Shared,
-    query::{Binder, ExecContext, Execution, Expr, Scope, Spool, column_of_key, plan::Plan},
+    query::{
+        Binder, ExecContext, Expr, Scope, Spool, column_of_key, open, open_tables,
+        plan::{Cte, Plan, explain_tables},
+    },
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
 
@@ -44,6 +47,8 @@ enum Fill {
 /// An INSERT, bound.
 #[derive(Clone)]
 pub(crate) struct InsertPlan {
+    /// The tables of WITH.
+    tables: Arc<[Cte]>,
     table: Arc<Table>,
     /// None for DEFAULT VALUES.
     source: Option<Plan>,
@@ -78,6 +83,9 @@ struct ConflictUpdate {
 impl InsertPlan {
     /// Binds an INSERT; `view` is the binder's catalog.
     pub(crate) fn bind(binder: &mut Binder<'_>, insert: &ast::Insert, view: &View) -> Result<InsertPlan> {
+        let before = view.mark();
+        let tables = binder.open_with(insert.with.as_deref())?;
+        let after = view.mark();
         let table = binder.target_table(&insert.table)?;
         let alias = insert.alias.as_ref().map(|alias| &*alias.name);
         let (positions, explicit) = target_columns(&table, &insert.columns)?;
@@ -91,16 +99,16 @@ impl InsertPlan {
             });
         }
         let mut source = None;
-        let mut reads_target = false;
+        let mut reads_target = view.looked_up_between(before..after, table.oid);
         let mut source_types = Vec::new();
         if let Some(query) = &insert.source {
             let overriding = insert.overriding;
-            let query = prepare_source(query, insert.with.as_deref(), &table, &positions, overriding)?;
+            let query = prepare_source(query, &table, &positions, overriding)?;
             let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
             let targets: Vec<(&str, ColumnType)> = positions.iter().map(target).collect();
             let mark = view.mark();
             let (plan, columns) = binder.query_for(&query.query, &targets)?;
-            reads_target = view.looked_up_since(mark, table.oid);
+            reads_target |= view.looked_up_since(mark, table.oid);
             source_types.extend(columns.iter().map(|column| column.ty));
             check_width(columns.len(), positions.len(), explicit)?;
             for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
@@ -120,8 +128,6 @@ impl InsertPlan {
                 };
             }
             source = Some(plan);
-        } else if let Some(with) = &insert.with {
-            check_with(binder, with)?;
         }
         let checks = bind_checks(binder, &table)?;
         let returns = !insert.returning.is_empty();
@@ -131,7 +137,18 @@ impl InsertPlan {
         };
         let scope = Scope::of_table(&table, alias);
         let returning = Returning::bind(binder, &insert.returning, &scope)?;
-        Ok(InsertPlan { table, source, reads_target, source_types, fills, checks, conflict, returning })
+        let tables = binder.close_with(tables);
+        Ok(InsertPlan {
+            tables,
+            table,
+            source,
+            reads_target,
+            source_types,
+            fills,
+            checks,
+            conflict,
+            returning,
+        })
     }
 
     /// The table that is inserted into.
@@ -142,6 +159,7 @@ impl InsertPlan {
     /// Returns the lines that EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
     pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
         let mut lines = vec![format!("Insert on {}", self.table.name)];
+        lines.extend(explain_tables(&self.tables));
         if let Some(source) = &self.source {
             lines.extend(indent(crate::query::plan::explain(source)));
         }
@@ -158,13 +176,14 @@ impl InsertPlan {
         ctx: &mut ExecContext<'_>,
         output: &mut dyn Output,
     ) -> Result<u64> {
+        open_tables(&self.tables, ctx);
         let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), self.checks.clone())?;
         let mut run = Run { plan: self, writer, affected: HashSet::new(), count: 0 };
         let Some(source) = &self.source else {
             run.row(ctx, Vec::new(), output)?;
             return Ok(run.count);
         };
-        let mut source_rows = Execution::new(source);
+        let mut source_rows = open(source);
         if self.reads_target {
             let types = &self.source_types;
             let is_stored = types.iter().all(|column| rows::can_store(column.ty));
@@ -384,7 +403,6 @@ struct Source {
 
 fn prepare_source(
     query: &Query,
-    with: Option<&With>,
     table: &Table,
     positions: &[usize],
     overriding: Option<Overriding>,
@@ -414,35 +432,7 @@ fn prepare_source(
             }
         }
     }
-    if let Some(with) = with {
-        query = match query.with {
-            None => Query { with: Some(Box::new(with.clone())), ..query },
-            // The names of its own WITH hide those in front of INSERT.
-            Some(_) => with_around(with, QueryBody::Query(Box::new(query))),
-        };
-    }
     Ok(Source { query, defaults })
-}
-
-fn with_around(with: &With, body: QueryBody) -> Query {
-    Query { with: Some(Box::new(with.clone())), body, order_by: Vec::new(), limit: None, locks: Vec::new() }
-}
-
-/// Checks a WITH that nothing reads.
-fn check_with(binder: &mut Binder<'_>, with: &With) -> Result<()> {
-    let nothing = ast::Select {
-        distinct: Distinct::No,
-        targets: Vec::new(),
-        into: None,
-        from: Vec::new(),
-        filter: None,
-        group_by: Vec::new(),
-        is_group_distinct: false,
-        having: None,
-        windows: Vec::new(),
-        position: Position::NONE,
-    };
-    binder.query(&with_around(with, QueryBody::Select(Box::new(nothing)))).map(drop)
 }
 
 /// The unique indexes in which ON CONFLICT looks for conflicts.

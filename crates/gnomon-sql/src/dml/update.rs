@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use gnomon_parser::ast::{self, RelationReference, RowFilter, With};
+use gnomon_parser::ast::{self, RelationReference, RowFilter};
 
 use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
@@ -14,13 +14,18 @@ use crate::{
     catalog::model::Table,
     context::View,
     database::Shared,
-    query::{Binder, ExecContext, Expr, Spool, Target, TargetScan},
+    query::{
+        Binder, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
+        plan::{Cte, explain_tables},
+    },
     types::{Row, limit::row_bytes},
 };
 
 /// An UPDATE, bound.
 #[derive(Clone)]
 pub(crate) struct UpdatePlan {
+    /// The tables of WITH.
+    tables: Arc<[Cte]>,
     table: Arc<Table>,
     targets: Arc<TargetScan>,
     assignments: Vec<(usize, Expr)>,
@@ -34,6 +39,8 @@ pub(crate) struct UpdatePlan {
 /// A DELETE, bound.
 #[derive(Clone)]
 pub(crate) struct DeletePlan {
+    /// The tables of WITH.
+    tables: Arc<[Cte]>,
     table: Arc<Table>,
     targets: Arc<TargetScan>,
     reads_target: bool,
@@ -122,12 +129,8 @@ pub(super) fn apply(
 fn target<'t>(
     binder: &Binder<'_>,
     reference: &'t RelationReference,
-    with: Option<&With>,
 ) -> Result<(Arc<Table>, Option<&'t str>)> {
     let RelationReference { name, is_only, alias, sample } = reference;
-    if let Some(with) = with {
-        return Err(SqlError::unsupported("WITH in front of UPDATE or DELETE").at(with.position));
-    }
     if let Some(sample) = sample {
         return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
     }
@@ -152,13 +155,18 @@ fn condition(filter: Option<&RowFilter>) -> Result<Option<&ast::Expr>> {
 impl UpdatePlan {
     /// Binds an UPDATE; `view` is the binder's catalog.
     pub(crate) fn bind(binder: &mut Binder<'_>, update: &ast::Update, view: &View) -> Result<UpdatePlan> {
-        let (table, alias) = target(binder, &update.table, update.with.as_deref())?;
+        let before = view.mark();
+        let tables = binder.open_with(update.with.as_deref())?;
+        let after = view.mark();
+        let (table, alias) = target(binder, &update.table)?;
+        // Rows of WITH may be asked for while the change is under way.
+        let reads_before = view.looked_up_between(before..after, table.oid);
         let filter = condition(update.filter.as_ref())?;
         let (targets, scope) = binder.targets(&table, alias, &update.from, filter, RowLock::NoKeyUpdate)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &update.returning, &scope)?;
         let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
-        let reads_target = view.looked_up_since(mark, table.oid);
+        let reads_target = reads_before || view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
         let blind = match (targets.beside_key(), &returning) {
             (None, _) => Err(Observing("rows are not found by their primary key alone".into())),
@@ -168,7 +176,8 @@ impl UpdatePlan {
             }
         };
         let targets = Arc::new(targets);
-        Ok(UpdatePlan { table, targets, assignments, reads_target, checks, blind, returning })
+        let tables = binder.close_with(tables);
+        Ok(UpdatePlan { tables, table, targets, assignments, reads_target, checks, blind, returning })
     }
 
     /// The table that is updated.
@@ -178,7 +187,7 @@ impl UpdatePlan {
 
     /// Returns the lines that EXPLAIN prints; with how its row is locked, if there is a choice.
     pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
-        let mut lines = explain("Update", &self.table, &self.targets);
+        let mut lines = explain("Update", &self.table, &self.tables, &self.targets);
         lines.push(explain_lock(&self.blind, semantic_locks));
         lines
     }
@@ -190,6 +199,7 @@ impl UpdatePlan {
         ctx: &mut ExecContext<'_>,
         output: &mut dyn Output,
     ) -> Result<u64> {
+        open_tables(&self.tables, ctx);
         if let (Ok(blind), true) = (&self.blind, ctx.semantic_locks) {
             let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
             match blind.run(ctx, &self.table, &key, &[])? {
@@ -258,13 +268,19 @@ impl UpdatePlan {
 impl DeletePlan {
     /// Binds a DELETE; `view` is the binder's catalog.
     pub(crate) fn bind(binder: &mut Binder<'_>, delete: &ast::Delete, view: &View) -> Result<DeletePlan> {
-        let (table, alias) = target(binder, &delete.table, delete.with.as_deref())?;
+        let before = view.mark();
+        let tables = binder.open_with(delete.with.as_deref())?;
+        let after = view.mark();
+        let (table, alias) = target(binder, &delete.table)?;
+        // Rows of WITH may be asked for while the change is under way.
+        let reads_before = view.looked_up_between(before..after, table.oid);
         let filter = condition(delete.filter.as_ref())?;
         let (targets, scope) = binder.targets(&table, alias, &delete.using, filter, RowLock::Exclusive)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &delete.returning, &scope)?;
-        let reads_target = view.looked_up_since(mark, table.oid);
-        Ok(DeletePlan { table, targets: Arc::new(targets), reads_target, returning })
+        let reads_target = reads_before || view.looked_up_since(mark, table.oid);
+        let tables = binder.close_with(tables);
+        Ok(DeletePlan { tables, table, targets: Arc::new(targets), reads_target, returning })
     }
 
     /// The table that is deleted from.
@@ -274,7 +290,7 @@ impl DeletePlan {
 
     /// Returns the lines that EXPLAIN prints.
     pub(crate) fn explain(&self) -> Vec<String> {
-        explain("Delete", &self.table, &self.targets)
+        explain("Delete", &self.table, &self.tables, &self.targets)
     }
 
     /// Deletes the rows; returns how many.
@@ -284,6 +300,7 @@ impl DeletePlan {
         ctx: &mut ExecContext<'_>,
         output: &mut dyn Output,
     ) -> Result<u64> {
+        open_tables(&self.tables, ctx);
         let writer = TableWriter::new(shared, ctx.txn, self.table.clone(), Arc::from([]))?;
         let width = self.table.columns.len();
         let mut targets = self.targets.open();
@@ -319,8 +336,9 @@ impl DeletePlan {
     }
 }
 
-fn explain(what: &str, table: &Table, targets: &TargetScan) -> Vec<String> {
+fn explain(what: &str, table: &Table, tables: &[Cte], targets: &TargetScan) -> Vec<String> {
     let mut lines = vec![format!("{what} on {}", table.name)];
+    lines.extend(explain_tables(tables));
     lines.extend(indent(targets.explain()));
     lines
 }

@@ -51,6 +51,7 @@ use crate::{
 
 pub use context::{ExecContext, RowsDone};
 pub use expr::Expr;
+pub use set::open_tables;
 pub use spool::{Spool, SpoolReader};
 pub use targets::{Find, Target, TargetScan, Targets};
 pub use virtual_table::{VirtualColumn, VirtualTable};
@@ -123,8 +124,8 @@ struct HashedRows {
     pub all: Vec<Row>,
 }
 
-/// Opens a plan.
-fn open(plan: &Plan) -> Box<dyn RowSource> {
+/// Opens a plan. Its rows are made in the state of the context that they are asked for with.
+pub fn open(plan: &Plan) -> Box<dyn RowSource> {
     match plan {
         Plan::Values(node) => {
             Box::new(ValuesSource { node: node.clone(), next: 0, long: LongValues::default() })

@@ -109,8 +109,8 @@ pub enum CteRows {
 /// A common table expression under way: its rows are made as they are asked for, so that one without end can stand
 /// under a LIMIT, and kept for all its readers.
 pub struct Growing {
-    node: Arc<plan::With>,
-    /// Its position among the node's tables.
+    tables: Arc<[plan::Cte]>,
+    /// Its position among the tables.
     position: usize,
     rows: Vec<Row>,
     /// The memory that it was counted for.
@@ -126,17 +126,17 @@ pub struct Growing {
 }
 
 impl Growing {
-    fn new(node: Arc<plan::With>, position: usize) -> Growing {
-        let source = node.tables.get(position).map(|cte| open(&cte.plan));
+    fn new(tables: Arc<[plan::Cte]>, position: usize) -> Growing {
+        let source = tables.get(position).map(|cte| open(&cte.plan));
         let last_round = CachedRows::default();
         let (rows, seen) = (Vec::new(), HashSet::new());
-        Growing { node, position, rows, bytes: 0, source, round_start: 0, last_round, seen }
+        Growing { tables, position, rows, bytes: 0, source, round_start: 0, last_round, seen }
     }
 
     /// Adds a row; false if there is none any more. Recursion goes by rounds, as in PostgreSQL: the recursive part
     /// sees the rows of the round before, until it adds none.
     fn grow(&mut self, ctx: &mut ExecContext<'_>) -> Result<bool> {
-        let Some(cte) = self.node.tables.get(self.position) else { return Ok(false) };
+        let Some(cte) = self.tables.get(self.position) else { return Ok(false) };
         while let Some(source) = &mut self.source {
             if cte.recursive.is_some() {
                 ctx.state.tables.insert(cte.table, CteRows::Round(self.last_round.clone()));
@@ -209,6 +209,24 @@ impl RowSource for CteSource {
     }
 }
 
+/// Makes common table expressions known; those of these names that were known before are forgotten.
+pub fn open_tables(tables: &Arc<[plan::Cte]>, ctx: &mut ExecContext<'_>) {
+    forget_tables(tables, ctx);
+    for (position, cte) in tables.iter().enumerate() {
+        let growing = Growing::new(tables.clone(), position);
+        ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
+    }
+}
+
+/// Forgets the rows of common table expressions.
+fn forget_tables(tables: &[plan::Cte], ctx: &mut ExecContext<'_>) {
+    for cte in tables {
+        if let Some(CteRows::Growing(growing)) = ctx.state.tables.remove(&cte.table) {
+            ctx.release_kept(growing.bytes);
+        }
+    }
+}
+
 /// Makes common table expressions known, then passes the rows of the query that uses them, and forgets them at its end.
 pub(super) struct WithSource {
     node: Arc<plan::With>,
@@ -219,29 +237,17 @@ impl WithSource {
     pub(super) fn new(node: Arc<plan::With>) -> Self {
         WithSource { node, body: None }
     }
-
-    /// Forgets the rows, be they of this source or of one before it that was not read to its end.
-    fn forget(&self, ctx: &mut ExecContext<'_>) {
-        for cte in self.node.tables.iter() {
-            if let Some(CteRows::Growing(growing)) = ctx.state.tables.remove(&cte.table) {
-                ctx.release_kept(growing.bytes);
-            }
-        }
-    }
 }
 
 impl RowSource for WithSource {
     fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
         if self.body.is_none() {
-            self.forget(ctx);
-            for (position, cte) in self.node.tables.iter().enumerate() {
-                let growing = Growing::new(self.node.clone(), position);
-                ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
-            }
+            // Rows of a source before it that was not read to its end may be there.
+            open_tables(&self.node.tables, ctx);
         }
         let row = self.body.get_or_insert_with(|| open(&self.node.body)).next(ctx)?;
         if row.is_none() {
-            self.forget(ctx);
+            forget_tables(&self.node.tables, ctx);
         }
         Ok(row)
     }

@@ -143,13 +143,18 @@ impl<'a> QueryBinder<'_, 'a> {
         self.relations.ctes.truncate(outer_ctes);
         self.statement.leave_query();
         if !ctes.is_empty() {
-            let numbers = &mut self.statement.numbers;
-            let mut tables: Vec<plan::Cte> =
-                ctes.into_iter().rev().map(|cte| pruned_cte(cte, numbers)).collect();
-            tables.reverse();
-            bound.plan = Plan::With(Arc::new(plan::With { tables: tables.into(), body: bound.plan }));
+            let tables = self.pruned_tables(ctes).into();
+            bound.plan = Plan::With(Arc::new(plan::With { tables, body: bound.plan }));
         }
         Ok(bound)
+    }
+
+    /// Table expressions without what nothing reads. What reads them is bound, and planned.
+    pub fn pruned_tables(&mut self, ctes: Vec<plan::Cte>) -> Vec<plan::Cte> {
+        let numbers = &mut self.statement.numbers;
+        let mut tables: Vec<plan::Cte> = ctes.into_iter().rev().map(|cte| pruned_cte(cte, numbers)).collect();
+        tables.reverse();
+        tables
     }
 
     /// Binds the query of an expression at `place`.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gnomon_engine::Direction;
 
-use super::{Access, JoinKind, Plan, RowsFrom, SortKey, TableScan};
+use super::{Access, Cte, JoinKind, Plan, RowsFrom, SortKey, TableScan};
 use crate::{
     catalog::model::Table,
     executor::{
@@ -19,6 +19,13 @@ pub fn explain(plan: &Plan) -> Vec<String> {
     count_relations(plan, &mut relations);
     let mut printer = Printer { lines: Vec::new(), qualified: relations > 1, printed: BTreeSet::new() };
     printer.plan(plan, 0);
+    printer.lines
+}
+
+/// The lines of common table expressions, beneath a statement that is no plan.
+pub fn explain_tables(tables: &[Cte]) -> Vec<String> {
+    let mut printer = Printer { lines: Vec::new(), qualified: true, printed: BTreeSet::new() };
+    printer.tables(tables, 0);
     printer.lines
 }
 
@@ -73,12 +80,7 @@ impl Printer {
             self.lines.push(format!("{:1$}{label}: {value}", "", indent + 2));
         }
         if let Plan::With(node) = plan {
-            for cte in node.tables.iter() {
-                self.role(format!("CTE {}", cte.name), &cte.plan, indent);
-                if let Some((recursive, _)) = &cte.recursive {
-                    self.role(format!("CTE {} (recursive)", cte.name), recursive, indent);
-                }
-            }
+            self.tables(&node.tables, indent);
             self.plan(&node.body, indent + 6);
         } else {
             plan.inputs().into_iter().for_each(|input| self.plan(input, indent + 6));
@@ -93,6 +95,16 @@ impl Printer {
                     self.lines.push(format!("{:1$}Hash Cond: {equal}", "", indent + 4));
                     self.plan(&keyed.plan, indent + 8);
                 }
+            }
+        }
+    }
+
+    /// Prints the plans of common table expressions.
+    fn tables(&mut self, tables: &[Cte], indent: usize) {
+        for cte in tables {
+            self.role(format!("CTE {}", cte.name), &cte.plan, indent);
+            if let Some((recursive, _)) = &cte.recursive {
+                self.role(format!("CTE {} (recursive)", cte.name), recursive, indent);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
-pub use explain::explain;
+pub use explain::{explain, explain_tables};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 
 /// A node of a plan with everything below it.
