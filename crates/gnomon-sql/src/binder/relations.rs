@@ -17,6 +17,18 @@ pub struct Relations<'a> {
     pub future_ctes: Vec<String>,
     /// Number of references bound so far to common table expressions whose rows change.
     pub changing_references: usize,
+    /// The columns that the next SELECT has beside its own.
+    pub carried: Option<Carried>,
+}
+
+/// Columns of SEARCH and CYCLE that a recursive term passes on from the row that it extends.
+pub struct Carried {
+    /// The name of the common table expression.
+    pub name: String,
+    /// Its number in the statement.
+    pub table: usize,
+    /// The columns, its last ones.
+    pub columns: Vec<ResultColumn>,
 }
 
 /// A common table expression by its name.
@@ -33,12 +45,20 @@ pub struct CteName {
     pub changes: bool,
     /// True if it is seen from its own recursive part.
     pub is_itself: bool,
+    /// The number of its last columns that `*` does not stand for: those of SEARCH and CYCLE, in its recursive part.
+    pub hidden: usize,
 }
 
 impl<'a> Relations<'a> {
     /// The relations of a catalog.
     pub fn new(catalog: &'a dyn CatalogView) -> Relations<'a> {
-        Relations { catalog, ctes: Vec::new(), future_ctes: Vec::new(), changing_references: 0 }
+        Relations {
+            catalog,
+            ctes: Vec::new(),
+            future_ctes: Vec::new(),
+            changing_references: 0,
+            carried: None,
+        }
     }
 
     /// The relation of the catalog that a name stands for.

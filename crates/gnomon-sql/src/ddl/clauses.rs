@@ -248,7 +248,7 @@ pub(super) fn create_view(create: &CreateView) -> Result<()> {
         name: _,
         persistence,
         or_replace: _,
-        is_recursive,
+        is_recursive: _,
         columns: _,
         options: _,
         query: _,
@@ -259,7 +259,6 @@ pub(super) fn create_view(create: &CreateView) -> Result<()> {
         let message = "views cannot be unlogged because they do not have storage";
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
     }
-    refuse(*is_recursive, "CREATE RECURSIVE VIEW")?;
     refuse(check.is_some(), "WITH CHECK OPTION")
 }
 

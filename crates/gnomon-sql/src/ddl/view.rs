@@ -3,7 +3,10 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use gnomon_parser::{
-    ast::{CreateView, DefinitionItem, Expr, JoinCondition, Query, RelationName, TableReference},
+    ast::{
+        ColumnReference, CommonTable, CreateView, DefinitionItem, Distinct, Expr, Ident, JoinCondition,
+        Query, QueryBody, RelationName, RelationReference, Select, Statement, TableReference, Target, With,
+    },
     visit::Visitor,
 };
 
@@ -18,7 +21,7 @@ use crate::{
     query::{Binder, Planned},
     settings::bool_word,
     sink::{Tag, tag},
-    types::{ColumnType, Type},
+    types::{ColumnType, Type, format_type},
 };
 
 /// The options of a view, each as `name=value`.
@@ -49,6 +52,55 @@ fn view_options(options: &[DefinitionItem], notices: &mut Vec<Notice>) -> Result
     Ok(found)
 }
 
+/// The query of CREATE RECURSIVE VIEW: all columns of a recursive query of the view's name.
+fn recursive_query(create: &CreateView) -> Query {
+    let name = &create.name.name;
+    let table = CommonTable {
+        // PostgreSQL tells errors about the query as a whole without a place.
+        name: Ident::new(&name.name),
+        columns: create.columns.clone(),
+        is_materialized: None,
+        statement: Box::new(Statement::Query(Box::new(create.query.clone()))),
+        search: None,
+        cycle: None,
+    };
+    let with = With { is_recursive: true, tables: vec![table], position: name.position };
+    let targets = create.columns.iter().map(|column| Target {
+        value: Expr::Column(ColumnReference {
+            fields: vec![column.clone()],
+            has_star: false,
+            position: column.position,
+        }),
+        alias: None,
+        position: column.position,
+    });
+    let from = RelationReference {
+        name: RelationName { catalog: None, schema: None, name: name.clone() },
+        is_only: false,
+        alias: None,
+        sample: None,
+    };
+    let select = Select {
+        distinct: Distinct::No,
+        targets: targets.collect(),
+        into: None,
+        from: vec![TableReference::Relation(Box::new(from))],
+        filter: None,
+        group_by: Vec::new(),
+        is_group_distinct: false,
+        having: None,
+        windows: Vec::new(),
+        position: name.position,
+    };
+    Query {
+        with: Some(Box::new(with)),
+        body: QueryBody::Select(Box::new(select)),
+        order_by: Vec::new(),
+        limit: None,
+        locks: Vec::new(),
+    }
+}
+
 pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag> {
     clauses::create_view(create)?;
     let options = view_options(&create.options, ddl.notices)?;
@@ -70,7 +122,10 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
         }
     };
     // Names and stars mean what they mean now, wherever and whenever the view is used.
-    let mut query = create.query.clone();
+    let mut query = match create.is_recursive {
+        true => recursive_query(create),
+        false => create.query.clone(),
+    };
     refuse_columns_of_joins(&query)?;
     let planned = ddl
         .session
@@ -88,6 +143,10 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     for (i, column) in planned.columns.iter().enumerate() {
         let ty = match column.ty.ty {
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
+            ty if ty.is_pseudo() => {
+                let message = format!("column \"{}\" has pseudo-type {}", column.name, format_type(ty, None));
+                return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
+            }
             _ => column.ty,
         };
         let name = create.columns.get(i).map_or(column.name.as_str(), |given| &given.name).to_owned();

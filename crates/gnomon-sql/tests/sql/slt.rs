@@ -124,5 +124,5 @@ scripts! {
     partitions, polymorphic, postgres, prepared, procedures, qualified_calls, query_access, query_aggregates,
     query_errors, query_joins, query_levels, query_setops, query_subqueries, recursion, regular_expressions,
     results, savepoints, semantic_locks, sequences, settings, snapshots, spellings, stored, templates,
-    templates_of_times, ties, time_zones, transactions, two_phase, view_stars, views, windows
+    templates_of_times, ties, time_zones, transactions, two_phase, view_stars, views, windows, with
 }

@@ -277,7 +277,7 @@ impl ExpressionBinder<'_, '_> {
 
     /// The type that bound expressions share; an error is about the first that does not fit, which `written` has in the
     /// statement.
-    fn common_type<'q>(
+    pub fn common_type<'q>(
         &mut self,
         bound: &[Expr],
         what: &str,

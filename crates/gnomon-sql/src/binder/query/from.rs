@@ -239,7 +239,14 @@ impl QueryBinder<'_, '_> {
         let BoundQuery { plan, columns, .. } =
             self.bind_query(&reference.query, &inner, Output::Own, None)?;
         let (params, _) = inner.into_captures();
-        plan_item(plan, &columns, params, reference.alias.name.name.to_string(), Some(&reference.alias), cx)
+        plan_item(
+            plan,
+            (&columns, 0),
+            params,
+            reference.alias.name.name.to_string(),
+            Some(&reference.alias),
+            cx,
+        )
     }
 
     fn relation_item(&mut self, reference: &RelationReference, cx: &mut FromCx<'_>) -> Result<Piece> {
@@ -264,7 +271,7 @@ impl QueryBinder<'_, '_> {
             }
             let scan = CteScan { table: cte.table, name: relation.clone() };
             let plan = Plan::CteScan(Arc::new(scan));
-            return plan_item(plan, &cte.columns, Vec::new(), relation, alias, cx);
+            return plan_item(plan, (&cte.columns, cte.hidden), Vec::new(), relation, alias, cx);
         }
         let found = self.relations.find(schema.as_deref(), &relation)?;
         if let (None, Some(expansions)) = (&schema, &mut self.statement.expansions) {
@@ -289,6 +296,7 @@ impl QueryBinder<'_, '_> {
                     expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
                     table: table.oid(),
                     attribute: i16::try_from(position + 1).unwrap_or(0),
+                    is_hidden: false,
                 });
                 // Behind the table's own columns, VirtualScan has the identifier of the table.
                 let width = table.columns().len() + 1;
@@ -297,6 +305,7 @@ impl QueryBinder<'_, '_> {
                     expr: Expr::column(base + width - 1, format!("{name}.tableoid"), Type::Oid.into()),
                     table: table.oid(),
                     attribute: TABLEOID,
+                    is_hidden: false,
                 };
                 let relation = ScopeRelation {
                     schema: alias.is_none().then(|| table.schema().to_owned()),
@@ -311,7 +320,7 @@ impl QueryBinder<'_, '_> {
             Relation::View(view) => {
                 let (plan, columns) = self.view(&view)?;
                 let name = alias.map_or_else(|| relation, |alias| alias.name.name.to_string());
-                let mut piece = plan_item(plan, &columns, Vec::new(), name, alias, cx)?;
+                let mut piece = plan_item(plan, (&columns, 0), Vec::new(), name, alias, cx)?;
                 if let (None, [relation]) = (alias, &mut piece.relations[..]) {
                     relation.schema = Some(view.schema.clone());
                 }
@@ -420,7 +429,7 @@ fn named_columns(name: String, columns: Vec<ScopeColumn>) -> ScopeRelation {
 
 fn plan_item(
     plan: Plan,
-    columns: &[ResultColumn],
+    (columns, hidden): (&[ResultColumn], usize),
     params: Vec<(usize, Expr)>,
     name: String,
     alias: Option<&Alias>,
@@ -433,6 +442,7 @@ fn plan_item(
         expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
         table: column.table,
         attribute: column.attribute,
+        is_hidden: position >= columns.len().saturating_sub(hidden),
     });
     let relation = ScopeRelation {
         schema: None,
@@ -468,6 +478,7 @@ fn functions_item(
         expr: Expr::column(base + position, format!("{name}.{column}"), *ty),
         table: 0,
         attribute: 0,
+        is_hidden: false,
     });
     let relation = ScopeRelation {
         schema: None,

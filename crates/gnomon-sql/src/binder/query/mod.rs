@@ -9,6 +9,7 @@ mod keyed;
 mod locks;
 mod output;
 mod recursion;
+mod search;
 mod select;
 mod set;
 mod targets;
@@ -127,10 +128,12 @@ impl<'a> QueryBinder<'_, 'a> {
     ) -> Result<BoundQuery> {
         self.statement.enter_query()?;
         let outer_ctes = self.relations.ctes.len();
+        let carried = self.relations.carried.take();
         let ctes = match &query.with {
             Some(with) => self.bind_with(with, level)?,
             None => Vec::new(),
         };
+        self.relations.carried = carried;
         let asked = asked.filter(|_| query.with.is_none());
         let tail = Tail { order: &query.order_by, limit: query.limit.as_deref(), locks: &query.locks, asked };
         let mut bound = match &query.body {

@@ -70,11 +70,11 @@ impl QueryBinder<'_, '_> {
                     "SELECT * with no tables specified is not valid",
                 ));
             }
-            let columns = &place.scope.columns;
+            let columns = shown(place.scope.columns.clone());
             if let Some(expansions) = &mut self.statement.expansions {
-                expansions.star(target, columns, place.scope);
+                expansions.star(target, &columns, place.scope);
             }
-            return Ok(columns.clone());
+            return Ok(columns);
         }
         let name = QualifiedName(star.fields.clone());
         if star.fields.len() > 3 {
@@ -86,6 +86,7 @@ impl QueryBinder<'_, '_> {
             .scope
             .whole_relation(schema.as_deref(), &relation, &mut self.statement.numbers)?
             .ok_or_else(|| place.scope.missing_relation(&relation))?;
+        let columns = shown(columns);
         if let Some(expansions) = &mut self.statement.expansions {
             match place.scope.relation(schema.as_deref(), &relation)? {
                 Some(_) => expansions.star(target, &columns, place.scope),
@@ -114,7 +115,7 @@ impl QueryBinder<'_, '_> {
 impl SelectItem {
     /// A column that a star stands for.
     pub fn of_column(column: ScopeColumn) -> SelectItem {
-        let ScopeColumn { name, expr, table, attribute } = column;
+        let ScopeColumn { name, expr, table, attribute, .. } = column;
         SelectItem { expr, name, table, attribute }
     }
 
@@ -124,6 +125,12 @@ impl SelectItem {
         self.expr = typing.known(expr)?;
         Ok(self.expr.clone())
     }
+}
+
+/// The columns that `*` stands for.
+fn shown(mut columns: Vec<ScopeColumn>) -> Vec<ScopeColumn> {
+    columns.retain(|column| !column.is_hidden);
+    columns
 }
 
 /// The name, if an expression is one name without dots.

@@ -19,7 +19,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::located::position_of,
     executor::{expr::on_deep_stack, plan::Plan},
-    planner::{FromKind, JoinTree},
+    planner::{FromItem, FromKind, JoinTree},
 };
 
 /// Where a reference stands, as far as the rules tell places apart.
@@ -198,11 +198,17 @@ fn check_references(name: &str, found: Vec<Reference>) -> Result<()> {
 
 /// True if an item of FROM is one of these common table expressions.
 pub fn reads_any(tree: &JoinTree, tables: &[usize]) -> bool {
+    item_of(tree, tables).is_some()
+}
+
+/// The item of FROM that is one of these common table expressions.
+pub fn item_of<'t>(tree: &'t JoinTree, tables: &[usize]) -> Option<&'t FromItem> {
     match tree {
-        JoinTree::Item(item) => {
-            matches!(&item.kind, FromKind::Plan(Plan::CteScan(scan)) if tables.contains(&scan.table))
-        }
-        JoinTree::Join { left, right, .. } => reads_any(left, tables) || reads_any(right, tables),
+        JoinTree::Item(item) => match &item.kind {
+            FromKind::Plan(Plan::CteScan(scan)) => tables.contains(&scan.table).then_some(item),
+            _ => None,
+        },
+        JoinTree::Join { left, right, .. } => item_of(left, tables).or_else(|| item_of(right, tables)),
     }
 }
 

@@ -1,8 +1,12 @@
 //! SELECT.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, ops::ControlFlow};
 
-use gnomon_parser::ast::{self, Distinct};
+use gnomon_parser::{
+    Position,
+    ast::{self, Distinct},
+    visit::Visitor,
+};
 
 use super::{
     BoundQuery, Output, QueryBinder, Tail,
@@ -11,6 +15,7 @@ use super::{
     locks::bind_locks,
     output::{SelectItem, output_columns, plain_name},
     recursion::reads_any,
+    search::carried_items,
     ungrouped::at_ungrouped,
 };
 use crate::{
@@ -20,9 +25,10 @@ use crate::{
         relations::Relations,
         scope::{Calls, Clause, NamedWindow, Place, Scope},
         statement::Statement,
-        syntax::ordinal,
+        syntax::{function_name, ordinal},
     },
     executor::{Expr, expr::ExprKind, plan::SortKey},
+    functions::is_aggregate,
     planner::{BoundSelect, JoinTree, OutputOrder, plan_select},
     types::Type,
 };
@@ -43,6 +49,7 @@ impl QueryBinder<'_, '_> {
         if let Some(into) = &select.into {
             return Err(SqlError::unsupported("SELECT INTO").at(into.name.position()));
         }
+        let carried = self.relations.carried.take();
         let (from, scope, width) = self.bind_from(&select.from, level)?;
         let calls = RefCell::new(Calls::default());
         let windows = named_windows(&select.windows)?;
@@ -56,6 +63,9 @@ impl QueryBinder<'_, '_> {
             is_lifted: false,
         };
         let mut items = self.select_list(&select.targets, place(Clause::Select))?;
+        if let Some(carried) = carried {
+            items.extend(carried_items(from.as_ref(), carried)?);
+        }
         if items.len() > COLUMNS_MAX {
             return Err(SqlError::new(
                 SqlState::TOO_MANY_COLUMNS,
@@ -108,7 +118,7 @@ impl QueryBinder<'_, '_> {
         }
 
         let calls = calls.into_inner();
-        check_recursive_term(self.relations, from.as_ref(), &calls)?;
+        check_recursive_term(self.relations, from.as_ref(), &calls, select)?;
         let grouped = grouping.is_some()
             || !calls.aggregates.is_empty()
             || calls.has_grouping
@@ -198,14 +208,50 @@ fn named_output(name: &str, items: &[SelectItem], clause: &str) -> Result<Option
 }
 
 /// Refuses aggregates over the rows of the round before.
-fn check_recursive_term(relations: &Relations<'_>, from: Option<&JoinTree>, calls: &Calls) -> Result<()> {
+fn check_recursive_term(
+    relations: &Relations<'_>,
+    from: Option<&JoinTree>,
+    calls: &Calls,
+    select: &ast::Select,
+) -> Result<()> {
     let itself: Vec<usize> = relations.ctes.iter().filter(|cte| cte.is_itself).map(|cte| cte.table).collect();
     match calls.aggregates.is_empty() || !from.is_some_and(|from| reads_any(from, &itself)) {
         true => Ok(()),
         false => Err(SqlError::new(
             SqlState::INVALID_RECURSION,
             "aggregate functions are not allowed in a recursive query's recursive term",
-        )),
+        )
+        .at(aggregate_position(select))),
+    }
+}
+
+/// The place of the first call of an aggregate in a SELECT.
+fn aggregate_position(select: &ast::Select) -> Position {
+    struct FirstAggregate;
+
+    impl Visitor for FirstAggregate {
+        type Break = Position;
+
+        fn visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Position> {
+            match expr {
+                ast::Expr::Function(call)
+                    if call.over.is_none()
+                        && function_name(&call.name).is_ok_and(|name| is_aggregate(&name)) =>
+                {
+                    ControlFlow::Break(call.position)
+                }
+                expr => self.walk_expr(expr),
+            }
+        }
+
+        fn visit_query(&mut self, _: &ast::Query) -> ControlFlow<Position> {
+            ControlFlow::Continue(())
+        }
+    }
+
+    match FirstAggregate.walk_select(select) {
+        ControlFlow::Break(position) => position,
+        ControlFlow::Continue(()) => Position::NONE,
     }
 }
 

@@ -2,14 +2,18 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use gnomon_parser::ast::{self, CommonTable, Ident, Query, With};
+use gnomon_parser::{
+    Position,
+    ast::{self, CommonTable, Ident, Query, QueryBody, Target, With},
+};
 
-use super::{BoundQuery, Output, QueryBinder, recursion};
+use super::{BoundQuery, Output, QueryBinder, recursion, search::Paths};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        relations::CteName,
+        located::position_of,
+        relations::{Carried, CteName},
         scope::{Clause, Place, Scope},
         typing::{Typing, type_name},
     },
@@ -49,6 +53,10 @@ impl QueryBinder<'_, '_> {
                 None => {
                     let BoundQuery { plan, mut columns, .. } =
                         self.bind_query(query, &inner, Output::Own, None)?;
+                    if table.search.is_some() || table.cycle.is_some() {
+                        let message = "WITH query is not recursive";
+                        return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(table.name.position));
+                    }
                     rename_columns(&mut columns, &table.columns, &table.name)?;
                     let table = self.statement.numbers.next_table();
                     (plan::Cte { table, name: name.clone(), plan, recursive: None }, columns)
@@ -70,7 +78,14 @@ impl QueryBinder<'_, '_> {
             if !with.is_recursive {
                 self.relations.future_ctes.pop();
             }
-            self.relations.ctes.push(CteName { name, table: plan.table, columns, changes, is_itself: false });
+            self.relations.ctes.push(CteName {
+                name,
+                table: plan.table,
+                columns,
+                changes,
+                is_itself: false,
+                hidden: 0,
+            });
             plans.push(plan);
         }
         self.relations.future_ctes.truncate(future);
@@ -84,6 +99,7 @@ impl QueryBinder<'_, '_> {
         inner: &Scope<'_>,
     ) -> Result<(plan::Cte, Vec<ResultColumn>)> {
         let name = &*cte.name.name;
+        let marks = cte.cycle.as_ref().map(|cycle| self.cycle_marks(cycle, inner)).transpose()?;
         let outer_ctes = self.relations.ctes.len();
         let own = parts.with.map(|with| self.bind_with(with, inner)).transpose()?;
         let (plan, mut columns) = match parts.operations {
@@ -91,27 +107,41 @@ impl QueryBinder<'_, '_> {
             operations => self.bind_set_operations(parts.first, operations, inner)?,
         };
         rename_columns(&mut columns, &cte.columns, &cte.name)?;
+        let mut paths = Paths::of(cte, parts, marks)?;
+        let extra = paths.columns();
         let table = self.statement.numbers.next_table();
         self.relations.ctes.push(CteName {
             name: name.to_owned(),
             table,
-            columns: columns.clone(),
+            columns: columns.iter().chain(&extra).cloned().collect(),
             changes: true,
             is_itself: true,
+            hidden: extra.len(),
         });
-        let (recursive, others) = self.bind_set_expr(parts.second, inner, Output::Own)?;
+        let carried = Carried { name: name.to_owned(), table, columns: extra.clone() };
+        self.relations.carried = (!extra.is_empty()).then_some(carried);
+        let (recursive, mut others) = self.bind_set_expr(parts.second, inner, Output::Own)?;
         self.relations.ctes.truncate(outer_ctes);
+        others.truncate(others.len().saturating_sub(extra.len()));
         if others.len() != columns.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
                 "each UNION query must have the same number of columns",
-            ));
+            )
+            .at(column_position(parts.second, 0)));
         }
         let mut casts = Vec::with_capacity(columns.len());
         for (position, (column, other)) in columns.iter().zip(&others).enumerate() {
-            casts.push(recursive_column(&mut self.statement.typing, name, position, column, other)?);
+            let terms = [parts.first, parts.second];
+            casts.push(recursive_column(&mut self.statement.typing, name, position, [column, other], terms)?);
         }
+        let carried = extra.iter().zip(columns.len()..);
+        casts.extend(carried.map(|(column, at)| Expr::column(at, column.name.clone(), column.ty)));
         let recursive = Plan::Project(Arc::new(plan::Project { input: recursive, columns: casts }));
+        paths.find(&columns)?;
+        let plan = self.first_paths(&paths, &columns, plan)?;
+        let recursive = self.next_paths(&paths, &columns, recursive)?;
+        columns.extend(extra);
         // Both terms see the tables of the query's own WITH; one is at its end before the other begins.
         let (plan, recursive) = match own {
             None => (plan, recursive),
@@ -126,17 +156,37 @@ impl QueryBinder<'_, '_> {
     }
 }
 
+/// The place of a column in the first SELECT of a term, as far as it is known.
+fn column_position(term: &QueryBody, column: usize) -> Position {
+    match term {
+        QueryBody::Select(select) => {
+            let is_star = |target: &Target| matches!(&target.value, ast::Expr::Column(name) if name.has_star);
+            let target = match &select.targets[..] {
+                [star] if is_star(star) => Some(star),
+                targets if targets.iter().any(is_star) => None,
+                targets => targets.get(column),
+            };
+            target.map_or(Position::NONE, |target| position_of(&target.value))
+        }
+        QueryBody::SetOperations(union) => column_position(&union.first, column),
+        QueryBody::Query(query) => column_position(&query.body, column),
+        QueryBody::Values(_) => Position::NONE,
+    }
+}
+
 /// A column of a recursive term as the type that the column has in the first one, which must be that of both.
 fn recursive_column(
     typing: &mut Typing<'_>,
     name: &str,
     position: usize,
-    column: &ResultColumn,
-    other: &ResultColumn,
+    [column, other]: [&ResultColumn; 2],
+    terms: [&QueryBody; 2],
 ) -> Result<Expr> {
+    let [first_place, second_place] = terms.map(|term| column_position(term, position));
     let first = Expr::column(position, column.name.clone(), column.ty);
     let second = Expr::column(position, other.name.clone(), other.ty);
-    let common = typing.common_type(&[first, second.clone()], "UNION")?;
+    let common = typing.common_type(&[first, second.clone()], "UNION");
+    let common = common.map_err(|error| error.at(second_place))?;
     let modifier = if column.ty == other.ty { column.ty.modifier } else { -1 };
     let overall = ColumnType { ty: common, modifier };
     if overall != column.ty {
@@ -149,13 +199,14 @@ fn recursive_column(
                 position + 1,
             ),
         )
-        .hint("Cast the output of the non-recursive term to the correct type."));
+        .hint("Cast the output of the non-recursive term to the correct type.")
+        .at(first_place));
     }
     let from = second.ty.ty;
     typing.coerce(second, column.ty, CastContext::Implicit)?.ok_or_else(|| {
         let message =
             format!("UNION types {} and {} cannot be matched", type_name(column.ty.ty), type_name(from));
-        SqlError::new(SqlState::DATATYPE_MISMATCH, message)
+        SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(second_place)
     })
 }
 
@@ -164,12 +215,6 @@ fn recursive_column(
 /// # Errors
 /// 0A000 if it is a change, or has a clause that is not supported.
 pub(super) fn query_of(table: &CommonTable) -> Result<&Query> {
-    if let Some(search) = &table.search {
-        return Err(SqlError::unsupported("SEARCH").at(search.position));
-    }
-    if let Some(cycle) = &table.cycle {
-        return Err(SqlError::unsupported("CYCLE").at(cycle.position));
-    }
     match &*table.statement {
         ast::Statement::Query(query) => Ok(query),
         _ => Err(SqlError::unsupported("a data-modifying statement in WITH").at(table.name.position)),

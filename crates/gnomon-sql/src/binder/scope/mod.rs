@@ -27,6 +27,8 @@ pub struct ScopeColumn {
     pub table: Oid,
     /// Its number in that table, from 1, or 0.
     pub attribute: i16,
+    /// True if `*` does not stand for it.
+    pub is_hidden: bool,
 }
 
 /// A relation that can be named.
@@ -373,6 +375,7 @@ impl ScopeRelation {
                 expr: Expr::column(base + position, format!("{name}.{}", column.name), column.ty),
                 table: table.oid,
                 attribute: i16::try_from(position + 1).unwrap_or(0),
+                is_hidden: false,
             })
             .collect();
         ScopeRelation {

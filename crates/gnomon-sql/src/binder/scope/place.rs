@@ -58,6 +58,8 @@ pub enum Clause {
     Returning,
     Update,
     Filter,
+    /// The values of CYCLE.
+    Cycle,
     Window,
     /// The offsets of a window's frame.
     Frame(FrameMode),
@@ -84,6 +86,7 @@ impl Clause {
             Clause::Returning => "RETURNING",
             Clause::Update => "UPDATE",
             Clause::Filter => "FILTER",
+            Clause::Cycle => "CYCLE",
             Clause::Window => "window definitions",
             Clause::Frame(FrameMode::Rows) => "window ROWS",
             Clause::Frame(FrameMode::Range) => "window RANGE",
