@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Runs the scenarios of real clients (psycopg, asyncpg, SQLAlchemy, Django, node-postgres, Sequelize, TypeORM, pgx,
-# ActiveRecord, pg_dump) against a Gnomon server that it starts, or against the server of a URL:
+# Runs the scenarios of real clients (node-postgres, Sequelize, TypeORM, pgx, ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
 # With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
@@ -16,11 +15,6 @@ installed() { # installed NAME FILE...: true if NAME was installed from these fi
 }
 note_installed() { cat "${@:2}" | sha256sum >"$cache/$1.sum"; }
 
-if ! installed python requirements.txt; then
-  python3 -m venv --clear "$cache/venv"
-  "$cache/venv/bin/pip" install -q --disable-pip-version-check -r requirements.txt
-  note_installed python requirements.txt
-fi
 if ! installed node node/package.json node/package-lock.json; then
   cp node/package.json node/package-lock.json "$cache/node/"
   (cd "$cache/node" && npm ci --no-audit --no-fund --silent)
@@ -56,18 +50,12 @@ scenario() { # scenario NAME COMMAND...
     printf 'FAILED %s\n%s\n' "$1" "$out"
   fi
 }
-for client in psycopg asyncpg sqlalchemy django; do
-  scenario $client "$cache/venv/bin/python" "python/${client}_client.py"
-done
 export NODE_PATH=$cache/node/node_modules
 for client in pg sequelize typeorm; do
   scenario $client node "node/${client}_client.js"
 done
 scenario pgx "$cache/pgx"
 scenario activerecord ruby ruby/scenario.rb
-if [ $# -eq 0 ]; then # with servers of its own
-  scenario pg_dump ../dump.py --program "${GNOMON:-$root/target/debug/gnomon}"
-fi
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   java=$cache/java
   if ! installed java java/pom.xml; then
