@@ -74,7 +74,7 @@ step "fuzz targets"
 GNOMON_FUZZ_SECONDS=${GNOMON_FUZZ_SECONDS:-60} run_tests --workspace --lib --tests fuzz
 
 step "clients"
-tools/clients/run.py --gnomon-only python
+tools/clients/run.py --gnomon-only
 tools/clients/run.sh
 
 step "seeded schedules"

@@ -166,8 +166,9 @@ def catalog_command(client):
 # Installation, the command that runs a client's scenarios, and the clients.
 GROUPS = {
     "python": (python, python_command, ["psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django", "pandas"]),
+    "node": (node, node_command, ["pg", "postgres", "knex", "sequelize", "typeorm", "drizzle"]),
 }
-FAST = ["python"]
+FAST = ["python", "node"]
 
 
 def select(names):

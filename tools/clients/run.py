@@ -13,13 +13,15 @@ database. The script prints a line for each scenario:
   FAIL NAME: ERROR         it did not; lines that begin with two spaces are details
 
 Every scenario must pass on PostgreSQL. On Gnomon those must pass that expected.tsv says pass; --raise writes those that
-pass now, and scenarios that are new. --table writes docs/clients.md, --details FILE the errors with their details.
+pass now, and scenarios that are new. --table writes docs/clients.md, --details FILE the errors with their details, --statements FILE each statement that
+the server refused, with the client, the number of times, and the error (also of those that a scenario expects).
 --only TEXT runs the scenarios whose names contain TEXT, and compares with no expected results. --record writes the
 answers of PostgreSQL that the clients `psql` and `catalogs` compare with.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import subprocess
 import sys
@@ -28,6 +30,7 @@ import time
 import install
 import results
 import servers
+import wire
 
 CLIENT_SECONDS = 180
 TABLE = servers.ROOT / "docs/clients.md"
@@ -39,7 +42,7 @@ def run_client(server, client, options):
     started = time.monotonic()
     try:
         setup()
-        with server.database(client) as url:
+        with server.database(client) as url, failed_statements(url, client, options) as url:
             version, found = run_script(client, command(client), url, options)
     except (install.InstallError, servers.ServerError, subprocess.CalledProcessError) as error:
         version, found = "", [results.Result(client, results.WHOLE, False, str(error).splitlines()[0], str(error))]
@@ -49,6 +52,20 @@ def run_client(server, client, options):
     lines += [f"  FAIL {result.scenario}: {result.error}" for result in found if not result.passed]
     print("\n".join(lines), flush=True)
     return version, found
+
+
+@contextlib.contextmanager
+def failed_statements(url, client, options):
+    """Gives a URL of the same server, by way of a proxy if its failed statements are to be written."""
+    if not options.statements:
+        yield url
+        return
+    proxy = wire.Proxy(url)
+    yield proxy.url
+    proxy.close()
+    with open(options.statements, "a") as out:
+        for (statement, error), count in proxy.failed.most_common():
+            out.write(f"{client}\t{count}\t{error}\t{statement}\n")
 
 
 def run_script(client, command, url, options):
@@ -126,6 +143,7 @@ def parse_options():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="clients at a time")
     parser.add_argument("--only", default="", metavar="TEXT", help="scenarios whose names contain TEXT")
     parser.add_argument("--details", metavar="FILE", help="write the errors on Gnomon")
+    parser.add_argument("--statements", metavar="FILE", help="add the statements that fail to a file")
     parser.add_argument("--table", action="store_true", help="write docs/clients.md")
     parser.add_argument("--raise", dest="raise_floor", action="store_true", help="expect what passes now")
     parser.add_argument("--lower", action="store_true", help="also expect failures of what fails now")
@@ -147,6 +165,8 @@ def main():
     good = True
     if not options.gnomon_only:
         _, found = run_all(servers.Postgres(options.port), clients, options)
+        if options.details and options.postgres_only:
+            write_details(options.details, found)
         good = all(result.passed for result in found)
         print(f"PostgreSQL: {sum(result.passed for result in found)} of {len(found)} scenarios pass")
     if not options.postgres_only:

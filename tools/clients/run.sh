@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the scenarios of real clients (node-postgres, Sequelize, TypeORM, pgx, ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
+# Runs the scenarios of real clients (pgx, ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
 # With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
@@ -8,18 +8,13 @@ set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
 cache=$root/target/clients
-mkdir -p "$cache/node"
+mkdir -p "$cache"
 
 installed() { # installed NAME FILE...: true if NAME was installed from these files, as they are now
   [ -e "$cache/$1.sum" ] && [ "$(cat "$cache/$1.sum")" = "$(cat "${@:2}" | sha256sum)" ]
 }
 note_installed() { cat "${@:2}" | sha256sum >"$cache/$1.sum"; }
 
-if ! installed node node/package.json node/package-lock.json; then
-  cp node/package.json node/package-lock.json "$cache/node/"
-  (cd "$cache/node" && npm ci --no-audit --no-fund --silent)
-  note_installed node node/package.json node/package-lock.json
-fi
 (cd go && go build -o "$cache/pgx" .)
 
 if [ $# -gt 0 ]; then
@@ -50,10 +45,6 @@ scenario() { # scenario NAME COMMAND...
     printf 'FAILED %s\n%s\n' "$1" "$out"
   fi
 }
-export NODE_PATH=$cache/node/node_modules
-for client in pg sequelize typeorm; do
-  scenario $client node "node/${client}_client.js"
-done
 scenario pgx "$cache/pgx"
 scenario activerecord ruby ruby/scenario.rb
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
