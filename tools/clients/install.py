@@ -167,8 +167,9 @@ def catalog_command(client):
 GROUPS = {
     "python": (python, python_command, ["psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django", "pandas"]),
     "node": (node, node_command, ["pg", "postgres", "knex", "sequelize", "typeorm", "drizzle"]),
+    "go": (go, go_command, ["pgx", "pq", "gorm", "goose"]),
 }
-FAST = ["python", "node"]
+FAST = ["python", "node", "go"]
 
 
 def select(names):

@@ -13,10 +13,10 @@ database. The script prints a line for each scenario:
   FAIL NAME: ERROR         it did not; lines that begin with two spaces are details
 
 Every scenario must pass on PostgreSQL. On Gnomon those must pass that expected.tsv says pass; --raise writes those that
-pass now, and scenarios that are new. --table writes docs/clients.md, --details FILE the errors with their details, --statements FILE each statement that
-the server refused, with the client, the number of times, and the error (also of those that a scenario expects).
---only TEXT runs the scenarios whose names contain TEXT, and compares with no expected results. --record writes the
-answers of PostgreSQL that the clients `psql` and `catalogs` compare with.
+pass now, and scenarios that are new. --table writes docs/clients.md, --details FILE the errors with their details,
+--statements FILE each statement that the server refused, with the client, the number of times and the error (also of
+those that a scenario expects). --only TEXT runs the scenarios whose names contain TEXT, and compares with no expected
+results. --record writes the answers of PostgreSQL that the clients `psql` and `catalogs` compare with.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the scenarios of real clients (pgx, ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
+# Runs the scenarios of real clients (ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
 # With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
@@ -15,7 +15,6 @@ installed() { # installed NAME FILE...: true if NAME was installed from these fi
 }
 note_installed() { cat "${@:2}" | sha256sum >"$cache/$1.sum"; }
 
-(cd go && go build -o "$cache/pgx" .)
 
 if [ $# -gt 0 ]; then
   export CLIENT_URL=$1
@@ -45,7 +44,6 @@ scenario() { # scenario NAME COMMAND...
     printf 'FAILED %s\n%s\n' "$1" "$out"
   fi
 }
-scenario pgx "$cache/pgx"
 scenario activerecord ruby ruby/scenario.rb
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   java=$cache/java

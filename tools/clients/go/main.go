@@ -1,4 +1,4 @@
-// The scenario of pgx.
+// Scenarios of Go clients: each a function, of which one line tells the result.
 package main
 
 import (
@@ -6,87 +6,117 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
+	"runtime/debug"
+	"strings"
+	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/lib/pq"
 )
 
+const limit = 20 * time.Second
+
+type scenario struct {
+	name string
+	run  func(ctx context.Context)
+}
+
+type client struct {
+	module    string
+	scenarios []scenario
+}
+
+var clients = map[string]client{
+	"pgx":   {"github.com/jackc/pgx/v5", pgxScenarios},
+	"pq":    {"github.com/lib/pq", pqScenarios},
+	"gorm":  {"gorm.io/gorm", gormScenarios},
+	"goose": {"github.com/pressly/goose/v3", gooseScenarios},
+}
+
+func url() string { return os.Getenv("CLIENT_URL") }
+
+// check ends a scenario with an error.
 func check(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		panic(err)
 	}
 }
 
-func expect(what string, got, expected any) {
-	if fmt.Sprint(got) != fmt.Sprint(expected) {
-		check(fmt.Errorf("%s: %v, expected %v", what, got, expected))
+// got returns a value, and ends the scenario if there is an error.
+func got[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// same ends a scenario if two values differ.
+func same(found, expected any) {
+	if !reflect.DeepEqual(found, expected) {
+		panic(fmt.Errorf("%v, expected %v", found, expected))
 	}
+}
+
+// fails requires an error with a SQLSTATE.
+func fails(err error, state string) error {
+	if err == nil {
+		panic(fmt.Errorf("no error, expected %s", state))
+	}
+	if sqlstate(err) != state {
+		panic(fmt.Errorf("%w, expected %s", err, state))
+	}
+	return err
+}
+
+func sqlstate(err error) string {
+	var ofPgx *pgconn.PgError
+	var ofPq *pq.Error
+	if errors.As(err, &ofPgx) {
+		return ofPgx.Code
+	}
+	if errors.As(err, &ofPq) {
+		return string(ofPq.Code)
+	}
+	return ""
+}
+
+func version(module string) string {
+	info, _ := debug.ReadBuildInfo()
+	for _, dependency := range info.Deps {
+		if dependency.Path == module {
+			return strings.TrimPrefix(dependency.Version, "v")
+		}
+	}
+	return ""
+}
+
+// attempt runs a scenario; what it panics with is the error.
+func attempt(one scenario) (failure any) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		one.run(ctx)
+	}()
+	select {
+	case failure = <-done:
+	case <-time.After(limit + time.Second):
+		failure = fmt.Sprintf("no end after %s", limit)
+	}
+	return failure
 }
 
 func main() {
-	ctx := context.Background()
-	db, err := pgx.Connect(ctx, os.Getenv("CLIENT_URL"))
-	check(err)
-	defer db.Close(ctx)
-	exec := func(sql string, args ...any) pgconn.CommandTag {
-		tag, err := db.Exec(ctx, sql, args...)
-		check(err)
-		return tag
+	chosen := clients[os.Args[1]]
+	fmt.Println("version", version(chosen.module))
+	for _, one := range chosen.scenarios {
+		if !strings.Contains(one.name, os.Getenv("CLIENT_ONLY")) {
+			continue
+		}
+		if failure := attempt(one); failure != nil {
+			fmt.Printf("FAIL %s: %s\n", one.name, strings.Join(strings.Fields(fmt.Sprint(failure)), " "))
+		} else {
+			fmt.Println("ok", one.name)
+		}
 	}
-	exec("DROP TABLE IF EXISTS pgx_t")
-	exec("CREATE TABLE pgx_t (id int PRIMARY KEY, name text NOT NULL, tags text[])")
-
-	expect("insert", exec("INSERT INTO pgx_t VALUES ($1, $2, $3)", 1, "one", []string{"a", "b"}), "INSERT 0 1")
-	var name string
-	var tags []string
-	check(db.QueryRow(ctx, "SELECT name, tags FROM pgx_t WHERE id = $1", 1).Scan(&name, &tags))
-	expect("row", fmt.Sprintf("%s %v", name, tags), "one [a b]")
-	expect("update", exec("UPDATE pgx_t SET name = $1 WHERE id = $2", "uno", 1), "UPDATE 1")
-
-	rows := [][]any{{10, "ten", nil}, {11, "eleven", []string{}}}
-	copied, err := db.CopyFrom(ctx, pgx.Identifier{"pgx_t"}, []string{"id", "name", "tags"}, pgx.CopyFromRows(rows))
-	check(err)
-	expect("copied", copied, 2)
-
-	tx, err := db.Begin(ctx)
-	check(err)
-	nested, err := tx.Begin(ctx)
-	check(err)
-	_, err = nested.Exec(ctx, "INSERT INTO pgx_t VALUES (1, 'again')")
-	var report *pgconn.PgError
-	if !errors.As(err, &report) {
-		check(fmt.Errorf("a duplicate key gave %v", err))
-	}
-	expect("error", fmt.Sprint(report.Code, report.SchemaName, report.TableName, report.ConstraintName), "23505publicpgx_tpgx_t_pkey")
-	check(nested.Rollback(ctx))
-	_, err = tx.Exec(ctx, "INSERT INTO pgx_t VALUES (2, 'two')")
-	check(err)
-	check(tx.Commit(ctx))
-
-	_, err = db.Prepare(ctx, "by id", "SELECT name FROM pgx_t WHERE id = $1")
-	check(err)
-	check(db.QueryRow(ctx, "by id", 2).Scan(&name))
-	expect("prepared", name, "two")
-	_, err = db.Prepare(ctx, "wrong", "SELECT nosuch FROM pgx_t")
-	if !errors.As(err, &report) {
-		check(fmt.Errorf("a wrong statement gave %v", err))
-	}
-	expect("wrong statement", report.Code, "42703")
-
-	batch := &pgx.Batch{}
-	batch.Queue("SELECT count(*) FROM pgx_t")
-	batch.Queue("SELECT $1::int + 1", 1)
-	results := db.SendBatch(ctx, batch)
-	var count int
-	check(results.QueryRow().Scan(&count))
-	expect("count", count, 4)
-	check(results.QueryRow().Scan(&count))
-	expect("sum", count, 2)
-	check(results.Close())
-	if !errors.As(db.QueryRow(ctx, "SELECT 1 / $1::int", 0).Scan(&count), &report) || report.Code != "22012" {
-		check(fmt.Errorf("a division by zero gave %v", report))
-	}
-	expect("delete", exec("DELETE FROM pgx_t WHERE id > 1"), "DELETE 3")
-	exec("DROP TABLE pgx_t")
 }
