@@ -22,10 +22,17 @@ def installed_once(name, *files):
 
     def decorate(install):
         lock = threading.Lock()
+        failed = []
 
         def run():
             with lock:
-                check_and_install()
+                if failed:
+                    raise failed[0]
+                try:
+                    check_and_install()
+                except InstallError as error:
+                    failed.append(error)
+                    raise
 
         def check_and_install():
             stamp = CACHE / f"{name}.sum"
@@ -60,7 +67,7 @@ def call(command, folder=HERE, **variables):
         text=True,
     )
     if run.returncode != 0:
-        raise InstallError(f"{command[0]} failed:\n{run.stdout[-3000:]}")
+        raise InstallError(f"{command[0]} failed: {run.stdout.strip()[-3000:]}")
     return run.stdout
 
 
@@ -168,6 +175,7 @@ GROUPS = {
     "python": (python, python_command, ["psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django", "pandas"]),
     "node": (node, node_command, ["pg", "postgres", "knex", "sequelize", "typeorm", "drizzle"]),
     "go": (go, go_command, ["pgx", "pq", "gorm", "goose"]),
+    "java": (java, java_command, ["pgjdbc", "hikari", "flyway", "liquibase", "hibernate", "jooq"]),
 }
 FAST = ["python", "node", "go"]
 

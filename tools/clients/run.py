@@ -74,6 +74,7 @@ def run_script(client, command, url, options):
         variables["CLIENT_RECORD"] = "1"
     process = subprocess.Popen(
         [str(word) for word in command],
+        cwd=install.HERE,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

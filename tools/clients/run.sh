@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Runs the scenarios of real clients (ActiveRecord) against a Gnomon server that it starts, or against the server of a URL:
 #   tools/clients/run.sh [postgresql://USER@HOST:PORT/DATABASE]
-# With GNOMON_CLIENTS=all also those that take longer: pgjdbc, Flyway, Liquibase, Hibernate.
 # The clients are installed under target/clients, in the versions that are pinned here. The program is the one that
 # GNOMON names, else target/debug/gnomon.
 set -euo pipefail
@@ -45,19 +44,5 @@ scenario() { # scenario NAME COMMAND...
   fi
 }
 scenario activerecord ruby ruby/scenario.rb
-if [ "${GNOMON_CLIENTS:-}" = all ]; then
-  java=$cache/java
-  if ! installed java java/pom.xml; then
-    mkdir -p "$java/classes"
-    mvn -q -B -f java/pom.xml -Dmaven.repo.local="$java/repository" dependency:build-classpath \
-      -Dmdep.outputFile="$java/classpath"
-    note_installed java java/pom.xml
-  fi
-  classpath=$(cat "$java/classpath")
-  javac -nowarn -d "$java/classes" -cp "$classpath" java/src/*.java
-  for client in pgjdbc flyway liquibase hibernate; do
-    scenario $client java -cp "$java/classes:$classpath" Clients $client
-  done
-fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

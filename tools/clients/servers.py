@@ -16,6 +16,10 @@ class ServerError(Exception):
     """A server that does not start."""
 
 
+def database_name(client):
+    return "client_" + re.sub(r"\W", "_", client)
+
+
 class Postgres:
     """A PostgreSQL server of tools/postgres.sh."""
 
@@ -40,7 +44,7 @@ class Postgres:
     @contextlib.contextmanager
     def database(self, client):
         """Gives the URL of an empty database."""
-        name = "client_" + re.sub(r"\W", "_", client)
+        name = database_name(client)
         sql = f'CREATE DATABASE "{name}"'
         command = ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url, "-c", sql]
         subprocess.run(command, check=True)
@@ -67,11 +71,12 @@ class Gnomon:
         with tempfile.TemporaryDirectory(prefix="gnomon-clients.") as folder:
             log = Path(folder) / "log"
             with log.open("w") as out:
-                command = [self.program, "serve", Path(folder) / "db", "--port", "0"]
+                name = database_name(client)
+                command = [self.program, "serve", Path(folder) / "db", "--port", "0", "--database", name]
                 server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
             try:
                 port = self._port(server, log)
-                yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+                yield f"postgresql://postgres@127.0.0.1:{port}/{name}"
             finally:
                 server.terminate()
                 try:
