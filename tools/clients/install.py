@@ -175,9 +175,12 @@ GROUPS = {
     "python": (python, python_command, ["psycopg", "psycopg2", "asyncpg", "sqlalchemy", "django", "pandas"]),
     "node": (node, node_command, ["pg", "postgres", "knex", "sequelize", "typeorm", "drizzle"]),
     "go": (go, go_command, ["pgx", "pq", "gorm", "goose"]),
+    "ruby": (ruby, ruby_command, ["activerecord"]),
+    "psql": (psql, script_command, ["psql"]),
+    "catalogs": (psql, catalog_command, ["dbeaver", "metabase", "grafana", "postgrest"]),
     "java": (java, java_command, ["pgjdbc", "hikari", "flyway", "liquibase", "hibernate", "jooq"]),
 }
-FAST = ["python", "node", "go"]
+FAST = ["python", "node", "go", "ruby", "psql", "catalogs"]
 
 
 def select(names):
