@@ -42,6 +42,7 @@ ruby -e 'require "pg"' 2>/dev/null || install ruby-pg ruby-pg
 if [ "${GNOMON_CLIENTS:-}" = all ]; then
   install javac default-jdk-headless
   install mvn maven
+  install /usr/sbin/pgbouncer pgbouncer
 fi
 
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-auto}

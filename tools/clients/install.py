@@ -179,6 +179,9 @@ GROUPS = {
     "psql": (psql, script_command, ["psql"]),
     "catalogs": (psql, catalog_command, ["dbeaver", "metabase", "grafana", "postgrest"]),
     "java": (java, java_command, ["pgjdbc", "hikari", "flyway", "liquibase", "hibernate", "jooq"]),
+    "rust": (rust, rust_command, ["tokio-postgres", "sqlx"]),
+    "pgbench": (pgbench, script_command, ["pgbench"]),
+    "pgbouncer": (pgbouncer, script_command, ["pgbouncer"]),
 }
 FAST = ["python", "node", "go", "ruby", "psql", "catalogs"]
 

@@ -16,7 +16,7 @@ def main():
         name: lambda query=query: golden.normal(golden.psql(query, "-A", "-P", "null=NULL"))
         for name, query in golden.queries(folder / f"{program}.sql").items()
     }
-    golden.run("", golden.Answers(folder / f"{program}.txt"), scenarios)
+    golden.run("", scenarios, golden.Answers(folder / f"{program}.txt"))
 
 
 main()

@@ -144,7 +144,7 @@ def main():
         scripts = golden.queries(golden.HERE / "psql.sql")
         scenarios |= {name: lambda text=text: script(text, folder) for name, text in scripts.items()}
         scenarios["completion by the tabulator"] = tab_completion
-        golden.run(golden.psql_version(), golden.Answers(golden.HERE / "psql.txt"), scenarios)
+        golden.run(golden.psql_version(), scenarios, golden.Answers(golden.HERE / "psql.txt"))
 
 
 main()
