@@ -1,5 +1,6 @@
 """Results of scenarios: the protocol of client scripts, the expected results, the table of docs/clients.md."""
 
+import collections
 import dataclasses
 import re
 from pathlib import Path
@@ -9,16 +10,36 @@ WHOLE = "(all scenarios)"
 
 # The feature that a failed scenario lacks, by its error; the first that matches.
 FEATURES = [
-    ("foreign keys", r"foreign key|\breferences\b|pg_get_constraintdef|contype = 'f'|confrelid"),
+    ("foreign keys", r"foreign[- ]key|\breferences\b"),
+    ("partitions", r"partition"),
+    ("full-text search", r"tsvector|tsquery|full[- ]text|^\\dF"),
     ("json", r"json"),
+    ("ranges", r"range"),
+    ("network types", r"\binet\b|\bcidr\b|macaddr|network"),
     ("temporary tables", r"temporary|\btemp\b"),
-    ("LISTEN", r"\b(un)?listen\b|notify"),
-    ("enums", r"\benum|create type"),
+    ("LISTEN", r"listen|notify"),
+    ("large objects", r"\blo_|large object"),
+    ("enums", r"\benum"),
+    ("composite types", r"composite"),
+    ("domains", r"domain"),
+    ("enums", r"create type|drop type"),
     ("triggers", r"trigger"),
-    ("roles", r"\brole|\bgrant\b|\bowner to\b|create user|privilege"),
-    ("functions", r"create function|language plpgsql|\bdo\b.*block|function .* does not exist|plpgsql"),
+    ("row-level security", r"row level security|policies"),
+    ("roles", r"\bcreate role|\bregrole|pg_has_role|parameter \"role\""),
+    ("functions", r"create function|plpgsql|\bdo is not|\bfunction \"|callable statement of a function"),
+    ("advisory locks", r"advisory"),
+    ("SCROLL cursors", r"scroll"),
+    ("EXPLAIN formats", r"explain format"),
+    ("kinds of indexes", r"partial index|index on an expression|condition on an index"),
+    ("generated columns", r"generated column"),
+    ("inheritance", r"inherit"),
+    ("materialized views", r"materialized"),
+    ("MERGE", r"merge"),
+    ("encodings", r"LATIN1"),
+    ("hints", r"perhaps you meant"),
     ("arrays", r"array|\bunnest\b"),
-    ("catalogs", r"pg_catalog|information_schema|\bpg_[a-z_]+\b|regclass|system column|catalog"),
+    ("points and others", r"\bpoint\b"),
+    ("catalogs", r"pg_|information_schema|regclass|reg[a-z]+\"|system column|catalog|metadata|drizzle-kit|line \d+: "),
 ]
 
 
@@ -61,8 +82,12 @@ def parse(client, output):
 
 
 def guess_feature(result):
-    text = f"{result.scenario} {result.error} {result.details}"
-    return next((name for name, pattern in FEATURES if re.search(pattern, text, re.IGNORECASE)), "other")
+    """The feature that the scenario or the error names, or else the details."""
+    for text in [f"{result.error} {result.scenario}", result.details]:
+        for name, pattern in FEATURES:
+            if re.search(pattern, text, re.IGNORECASE):
+                return name
+    return "other"
 
 
 def read_expected():
@@ -104,6 +129,8 @@ def raised(results, expected, lower=False):
     """Returns the expected results with the scenarios that pass now; with `lower` also with those that fail now."""
     new = dict(expected)
     for result in results:
+        if result.scenario == WHOLE:
+            continue
         key = (result.client, result.scenario)
         row = expected.get(key)
         if result.passed:
@@ -119,7 +146,8 @@ def table(clients, versions, results, expected):
         "# Clients",
         "",
         "The scenarios of `tools/clients/run.py`: programs that use a client as its users do. Every scenario passes on",
-        "PostgreSQL 15. This page is written by `tools/clients/run.py --table all`.",
+        "PostgreSQL 15. DBeaver, Metabase, Grafana and PostgREST are their catalog queries, sent by psql. This page is",
+        "written by `tools/clients/run.py --table all`.",
         "",
         "| client | version | passed |",
         "|---|---|---|",
@@ -130,11 +158,19 @@ def table(clients, versions, results, expected):
         lines.append(f"| {client} | {versions.get(client, '')} | {passed}/{len(mine)} |")
     failed = [result for result in results if not result.passed]
     passed = len(results) - len(failed)
-    lines += ["", f"{passed} of {len(results)} scenarios pass.", "", "## Failed scenarios", ""]
-    lines += ["| client | scenario | first line of the error | missing feature |", "|---|---|---|---|"]
+    features = collections.defaultdict(list)
     for result in failed:
         row = expected.get((result.client, result.scenario))
-        feature = row.feature if row and row.feature else guess_feature(result)
+        features[row.feature if row and row.feature else guess_feature(result)].append(result)
+    lines += ["", f"{passed} of {len(results)} scenarios pass.", "", "## Missing features", ""]
+    lines += ["| feature | failed scenarios | clients |", "|---|---|---|"]
+    by_size = sorted(features.items(), key=lambda item: -len(item[1]))
+    for feature, lacking in by_size:
+        names = ", ".join(dict.fromkeys(result.client for result in lacking))
+        lines.append(f"| {feature} | {len(lacking)} | {names} |")
+    lines += ["", "## Failed scenarios", ""]
+    lines += ["| client | scenario | first line of the error | missing feature |", "|---|---|---|---|"]
+    for feature, result in ((feature, result) for feature, lacking in by_size for result in lacking):
         error = result.error.replace("|", "\\|").replace("<", "&lt;")
         error = error if len(error) <= 160 else error[:157] + "..."
         lines.append(f"| {result.client} | {result.scenario} | {error} | {feature} |")

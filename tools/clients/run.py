@@ -13,10 +13,11 @@ database. The script prints a line for each scenario:
   FAIL NAME: ERROR         it did not; lines that begin with two spaces are details
 
 Every scenario must pass on PostgreSQL. On Gnomon those must pass that expected.tsv says pass; --raise writes those that
-pass now, and scenarios that are new. --table writes docs/clients.md, --details FILE the errors with their details,
---statements FILE each statement that the server refused, with the client, the number of times and the error (also of
-those that a scenario expects). --only TEXT runs the scenarios whose names contain TEXT, and compares with no expected
-results. --record writes the answers of PostgreSQL that the clients `psql` and `catalogs` compare with.
+pass now, and scenarios that are new; --lower also those that fail now. --table writes docs/clients.md, of `all`.
+--details FILE writes the errors with their details, --statements FILE each statement that the server refused, with the
+client, the number of times and the error (also of those that a scenario expects). --only TEXT runs the scenarios whose
+names contain TEXT, and compares with no expected results. --record writes the answers of PostgreSQL that `psql`,
+`catalogs` and `pgjdbc` compare with.
 """
 
 import argparse
@@ -152,8 +153,11 @@ def parse_options():
     options = parser.parse_args()
     if options.record and not options.postgres_only:
         parser.error("--record needs --postgres-only")
+    if options.table and options.names != ["all"]:
+        parser.error("--table needs all")
     if options.url:
         options.jobs = 1
+        options.gnomon_only = True
     return options
 
 
@@ -163,6 +167,8 @@ def main():
         clients = install.select(options.names)
     except install.InstallError as error:
         sys.exit(f"run.py: {error}")
+    if not (options.postgres_only or options.url or os.access(options.program, os.X_OK)):
+        sys.exit(f"run.py: {options.program} is missing: cargo build -p gnomon-cli")
     good = True
     if not options.gnomon_only:
         _, found = run_all(servers.Postgres(options.port), clients, options)

@@ -58,7 +58,8 @@ function kit(folder, ...words) {
   });
   // A line that is drawn again and again is one line.
   const lines = `${ran.stdout}\n${ran.stderr}`.replace(/\x1b\[[0-9;]*[A-Za-z]/g, "\n").split("\n");
-  const message = lines.find((line) => /error:|not supported|does not exist/i.test(line)) ?? lines.slice(-9).join(" ");
+  const message =
+    lines.find((line) => /error:|not supported|does not exist/i.test(line)) ?? `exit code ${ran.status}, no message`;
   assert(ran.status === 0 && !/error:/i.test(ran.stderr), `drizzle-kit ${words[0]}: ${message}`);
   return ran.stdout;
 }

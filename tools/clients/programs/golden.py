@@ -38,7 +38,7 @@ def normal(text):
         text = re.sub(rf"(?<![\w/]){re.escape(name)}\b", replacement, text)
     text = re.sub(r"\b\d+ (?:bytes|kB|MB)", "SIZE", text)
     text = re.sub(r"PID [1-9]\d+", "PID OID", text)
-    text = re.sub(r"pg_toast_\d+", "pg_toast_OID", text)
+    text = re.sub(r"pg_(temp|toast)_\d+", r"pg_\1_OID", text)
     text = re.sub(r"(?<!ERROR: )(?<!ERROR:  )\b[1-9]\d{4,}\b", "OID", text)
     lines = [re.sub(r"-{2,}", "--", re.sub(r"\s+", " ", line)).strip() for line in text.splitlines()]
     return [line for line in lines if line and not line.startswith("LOCATION:")]

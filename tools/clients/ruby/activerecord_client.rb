@@ -137,7 +137,8 @@ SCENARIOS = {
       Item.lock("FOR UPDATE SKIP LOCKED").to_a
     end
     same(Item.order(:name).pluck(:name), %w[a d])
-    same(Item.transaction(isolation: :serializable) { connection.select_value("SHOW transaction_isolation") }, "serializable")
+    level = Item.transaction(isolation: :serializable) { connection.select_value("SHOW transaction_isolation") }
+    same(level, "serializable")
   },
   "prepared statements after a change of schema" => lambda {
     # A statement whose result changes under a connection that keeps it is prepared anew.
@@ -204,7 +205,9 @@ SCENARIOS = {
     ann = Author.create!(name: "ann")
     ann.books.create!
     same(Author.includes(:books).joins(:books).first.books.size, 1)
-    fails(ActiveRecord::InvalidForeignKey, "23503") { connection.execute("INSERT INTO rails_books (author_id) VALUES (99)") }
+    fails(ActiveRecord::InvalidForeignKey, "23503") do
+      connection.execute("INSERT INTO rails_books (author_id) VALUES (99)")
+    end
     same(connection.foreign_keys("rails_books").map(&:on_delete), [:cascade])
     ann.destroy!
     same(Book.count, 0)

@@ -84,7 +84,8 @@ final class FlywayClient {
         flyway.migrate();
         flyway.validate();
         project.add("V2__step.sql", SECOND + " -- changed");
-        Clients.check(!project.configure().load().validateWithResult().validationSuccessful, "a changed script is valid");
+        Clients.check(!project.configure().load().validateWithResult().validationSuccessful,
+                "a changed script is valid");
     }
 
     private static void repeatable() throws Exception {
@@ -133,10 +134,12 @@ final class FlywayClient {
         Project project = Project.of(
                 "flyway_clean",
                 FIRST,
-                "create view names as select name from items; create sequence numbers; create index by_name on items (name);");
+                "create view names as select name from items; create sequence numbers;"
+                        + " create index by_name on items (name);");
         project.migrate();
         project.configure().load().clean();
-        Clients.same(project.rows("select count(*) from pg_class where relnamespace::regnamespace::text = 'flyway_clean'"), List.of("0"));
+        String left = "select count(*) from pg_class where relnamespace::regnamespace::text = 'flyway_clean'";
+        Clients.same(project.rows(left), List.of("0"));
         Clients.same(project.migrate(), 2);
     }
 

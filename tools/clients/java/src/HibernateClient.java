@@ -209,7 +209,8 @@ final class HibernateClient {
 
     private static void queries(SessionFactory factory) {
         factory.inTransaction(session -> {
-            session.createMutationQuery("update Item set count = count + length(name) where name <> 'c'").executeUpdate();
+            String update = "update Item set count = count + length(name) where name <> 'c'";
+            session.createMutationQuery(update).executeUpdate();
             Clients.same(session.createQuery("select sum(count) from Item", Long.class).getSingleResult(), 2L);
             var page = session.createQuery("from Item order by name", Item.class).setFirstResult(1).setMaxResults(1);
             Clients.same(page.getSingleResult().name, "b");
@@ -224,7 +225,8 @@ final class HibernateClient {
             var root = criteria.from(Item.class);
             criteria.where(builder.or(builder.equal(root.get("name"), "a"), builder.gt(root.get("count"), 5)));
             Clients.same(session.createQuery(criteria).list().size(), 1);
-            String sql = "with rich as (select * from hibernate_items where count > 0) select name from rich order by 1";
+            String sql = "with rich as (select * from hibernate_items where count > 0)"
+                    + " select name from rich order by 1";
             Clients.same(session.createNativeQuery(sql, String.class).list(), List.of("a", "b"));
             String dates = "select extract(year from local date), current timestamp, str(1), cast('5' as Integer)";
             Clients.same(session.createQuery(dates, Object[].class).getSingleResult()[3], 5);
@@ -246,7 +248,8 @@ final class HibernateClient {
             session.delete(item);
         });
         Clients.same(
-                factory.fromTransaction(session -> session.createQuery("select count(*) from Item", Long.class).uniqueResult()),
+                factory.fromTransaction(session -> session.createQuery("select count(*) from Item",
+                        Long.class).uniqueResult()),
                 203L);
     }
 
@@ -288,7 +291,8 @@ final class HibernateClient {
 
     private static void isolation(SessionFactory factory) {
         factory.inSession(session -> {
-            session.doWork(connection -> connection.setTransactionIsolation(java.sql.Connection.TRANSACTION_SERIALIZABLE));
+            session.doWork(connection ->
+                    connection.setTransactionIsolation(java.sql.Connection.TRANSACTION_SERIALIZABLE));
             var transaction = session.beginTransaction();
             session.setDefaultReadOnly(true);
             byName(session, "a").count = 77;

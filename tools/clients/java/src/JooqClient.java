@@ -100,19 +100,23 @@ final class JooqClient {
         var odd = BALANCE.mod(DSL.inline(2));
         var grouped = db.select(odd, count(), sum(BALANCE)).from(ACCOUNTS).groupBy(odd).having(count().gt(1));
         Clients.same(grouped.fetchOne().value3(), new BigDecimal(12));
-        Clients.same(db.select(OWNER).from(ACCOUNTS).where(OWNER.likeIgnoreCase("A%")).union(select(DSL.val("z"))).fetch().size(), 2);
+        var union = db.select(OWNER).from(ACCOUNTS).where(OWNER.likeIgnoreCase("A%")).union(select(DSL.val("z")));
+        Clients.same(union.fetch().size(), 2);
         var page = db.select(OWNER).from(ACCOUNTS).orderBy(ID).seek(1).limit(1).fetch(OWNER);
         Clients.same(page, List.of("bob"));
         var values = DSL.values(DSL.row(1, "x"), DSL.row(2, "y")).as("v", "n", "s");
         Clients.same(db.selectFrom(values).fetch().size(), 2);
-        Clients.same(db.select(DSL.greatest(1, 2), DSL.coalesce(DSL.val((Integer) null), 3), DSL.year(DSL.currentDate())).fetchOne().value2(), 3);
+        Clients.same(db.select(DSL.greatest(1, 2), DSL.coalesce(DSL.val((Integer) null), 3),
+                DSL.year(DSL.currentDate())).fetchOne().value2(), 3);
         Clients.same(db.select(DSL.count().filterWhere(BALANCE.gt(5))).from(ACCOUNTS).fetchOne().value1(), 1);
-        Clients.same(db.select(DSL.listAgg(OWNER, ",").withinGroupOrderBy(OWNER)).from(ACCOUNTS).fetchOne().value1(), "ann,bob");
+        Clients.same(db.select(DSL.listAgg(OWNER, ",").withinGroupOrderBy(OWNER)).from(ACCOUNTS).fetchOne().value1(),
+                "ann,bob");
     }
 
     private static void upserts(DSLContext db) {
         var insert = db.insertInto(ACCOUNTS, OWNER, BALANCE).values("ann", 9);
-        Clients.same(insert.onConflict(OWNER).doUpdate().set(BALANCE, DSL.excluded(BALANCE)).returning(BALANCE).fetchOne(BALANCE), 9);
+        Clients.same(insert.onConflict(OWNER).doUpdate().set(BALANCE,
+                DSL.excluded(BALANCE)).returning(BALANCE).fetchOne(BALANCE), 9);
         Clients.same(db.insertInto(ACCOUNTS, OWNER).values("bob").onConflictDoNothing().execute(), 0);
     }
 
@@ -186,7 +190,8 @@ final class JooqClient {
                         DSL.val(new Integer[] {1, 2}).cast(INTEGER.array()),
                         DSL.val(new byte[] {0, -1}))
                 .fetchOne();
-        Clients.same(row.value1() + " " + row.value2() + " " + row.value4()[1] + " " + row.value5()[1], "1.50 2024-02-29 2 -1");
+        Clients.same(row.value1() + " " + row.value2() + " " + row.value4()[1] + " " + row.value5()[1],
+                "1.50 2024-02-29 2 -1");
     }
 
     private static void json(DSLContext db) {
@@ -218,7 +223,8 @@ final class JooqClient {
     }
 
     private static void loader(DSLContext db) throws Exception {
-        var loaded = db.loadInto(ACCOUNTS).bulkAfter(2).loadCSV("owner,balance\nx,1\ny,2\nz,3\n").fields(OWNER, BALANCE).execute();
+        var loaded = db.loadInto(ACCOUNTS).bulkAfter(2).loadCSV("owner,balance\nx,1\ny,2\nz,3\n").fields(OWNER,
+                BALANCE).execute();
         Clients.same(loaded.stored(), 3);
         Clients.check(db.selectFrom(ACCOUNTS).fetch().formatCSV().contains("z,3"), "the CSV");
     }

@@ -44,8 +44,12 @@ final class LiquibaseClient {
               <insert tableName="liquibase_items"><column name="name" value="one"/></insert>
             </changeSet>
             <changeSet id="2" author="clients">
-              <addColumn tableName="liquibase_items"><column name="count" type="bigint" defaultValueNumeric="3"/></addColumn>
-              <createIndex tableName="liquibase_items" indexName="liquibase_by_count"><column name="count"/></createIndex>
+              <addColumn tableName="liquibase_items">
+                <column name="count" type="bigint" defaultValueNumeric="3"/>
+              </addColumn>
+              <createIndex tableName="liquibase_items" indexName="liquibase_by_count">
+                <column name="count"/>
+              </createIndex>
             </changeSet>
             """;
 
@@ -60,8 +64,10 @@ final class LiquibaseClient {
         scenarios.put("update as SQL", () -> with(ITEMS, LiquibaseClient::updateSql));
         scenarios.put("other changes", () -> with(CHANGES, LiquibaseClient::changes));
         scenarios.put("preconditions", () -> with(PRECONDITIONS, LiquibaseClient::preconditions));
-        scenarios.put("foreign keys", () -> with(FOREIGN_KEYS, (liquibase, connection) -> liquibase.update(new Contexts())));
-        scenarios.put("functions in SQL", () -> with(FUNCTIONS, (liquibase, connection) -> liquibase.update(new Contexts())));
+        scenarios.put("foreign keys", () -> with(FOREIGN_KEYS, (liquibase, connection) ->
+                liquibase.update(new Contexts())));
+        scenarios.put("functions in SQL", () -> with(FUNCTIONS, (liquibase, connection) ->
+                liquibase.update(new Contexts())));
         scenarios.put("snapshot", () -> with(ITEMS, LiquibaseClient::snapshot));
         scenarios.put("change log of a database", () -> with(ITEMS, LiquibaseClient::changeLog));
         scenarios.put("drop all", () -> with(ITEMS, LiquibaseClient::dropAll));
@@ -159,7 +165,8 @@ final class LiquibaseClient {
             + """
             <changeSet id="3" author="clients">
               <createTable tableName="liquibase_child"><column name="item" type="int"/></createTable>
-              <addForeignKeyConstraint baseTableName="liquibase_child" baseColumnNames="item" constraintName="liquibase_fk"
+              <addForeignKeyConstraint baseTableName="liquibase_child" baseColumnNames="item"
+                  constraintName="liquibase_fk"
                   referencedTableName="liquibase_items" referencedColumnNames="id" onDelete="CASCADE"/>
             </changeSet>
             """;
@@ -177,9 +184,11 @@ final class LiquibaseClient {
         Database database = liquibase.getDatabase();
         DatabaseSnapshot found = SnapshotGeneratorFactory.getInstance()
                 .createSnapshot(CatalogAndSchema.DEFAULT, database, new SnapshotControl(database));
-        Table items = found.get(Table.class).stream().filter(t -> t.getName().equals("liquibase_items")).findFirst().get();
+        Table items = found.get(Table.class).stream().filter(t ->
+                t.getName().equals("liquibase_items")).findFirst().get();
         Clients.same(items.getColumns().stream().map(Column::getName).toList(), List.of("id", "name", "count"));
-        Clients.check(found.get(Index.class).stream().anyMatch(i -> i.getName().equals("liquibase_by_count")), "the index");
+        Clients.check(found.get(Index.class).stream().anyMatch(i -> i.getName().equals("liquibase_by_count")),
+                "the index");
     }
 
     private static void changeLog(Liquibase liquibase, Connection reader) throws Exception {
@@ -195,7 +204,8 @@ final class LiquibaseClient {
         liquibase.update(new Contexts());
         liquibase.dropAll();
         Clients.same(
-                Clients.rows(reader, "select count(*) from information_schema.tables where table_name like 'liquibase%'"),
+                Clients.rows(reader,
+                        "select count(*) from information_schema.tables where table_name like 'liquibase%'"),
                 List.of("0"));
     }
 }

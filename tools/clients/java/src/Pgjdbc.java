@@ -107,7 +107,8 @@ final class Pgjdbc {
 
     private static void generatedKeys() throws Exception {
         String insert = "insert into jdbc_keys (name) values (?)";
-        try (Connection connection = withTable("jdbc_keys", "id serial primary key, name text, at timestamptz default now()");
+        try (Connection connection = withTable("jdbc_keys",
+                "id serial primary key, name text, at timestamptz default now()");
                 PreparedStatement all = connection.prepareStatement(insert, Statement.RETURN_GENERATED_KEYS);
                 PreparedStatement named = connection.prepareStatement(insert, new String[] {"id"})) {
             for (int number = 1; number <= 20; number++) {
@@ -136,7 +137,8 @@ final class Pgjdbc {
                 statement.setInt(1, 1);
                 statement.addBatch();
                 Clients.fails("23505", statement::executeBatch);
-                Clients.same(Clients.rows(connection, "select count(*) from jdbc_batch where id < 1000"), List.of("500"));
+                Clients.same(Clients.rows(connection, "select count(*) from jdbc_batch where id < 1000"),
+                        List.of("500"));
                 Clients.execute(connection, "delete from jdbc_batch");
             }
         }
@@ -158,7 +160,8 @@ final class Pgjdbc {
         for (String mode : List.of("simple", "extended", "extendedForPrepared", "extendedCacheEverything")) {
             String settings = "?preferQueryMode=" + mode + "&binaryTransfer=" + mode.equals("extended");
             try (Connection connection = Clients.connect(settings);
-                    PreparedStatement statement = connection.prepareStatement("select ?::int + 1, ?::text, ?::timestamp")) {
+                    PreparedStatement statement =
+                            connection.prepareStatement("select ?::int + 1, ?::text, ?::timestamp")) {
                 for (int run = 0; run < 7; run++) {
                     statement.setInt(1, run);
                     statement.setString(2, "a'b");
@@ -207,7 +210,8 @@ final class Pgjdbc {
                     }
                 }
             }
-            try (PreparedStatement statement = connection.prepareStatement("select ?::bytea, ?::int, '1 day'::interval")) {
+            String bytes = "select ?::bytea, ?::int, '1 day'::interval";
+            try (PreparedStatement statement = connection.prepareStatement(bytes)) {
                 statement.setBytes(1, new byte[] {0, -1});
                 statement.setNull(2, Types.INTEGER);
                 ResultSet rows = statement.executeQuery();
@@ -343,10 +347,12 @@ final class Pgjdbc {
     }
 
     private static void errors() throws Exception {
-        try (Connection connection = withTable("jdbc_errors", "id int primary key, name text not null constraint jdbc_name unique")) {
+        try (Connection connection = withTable("jdbc_errors",
+                "id int primary key, name text not null constraint jdbc_name unique")) {
             Clients.execute(connection, "insert into jdbc_errors values (1, 'a')");
             SQLException error =
-                    Clients.fails("23505", () -> Clients.execute(connection, "insert into jdbc_errors values (2, 'a')"));
+                    Clients.fails("23505", () -> Clients.execute(connection,
+                            "insert into jdbc_errors values (2, 'a')"));
             var fields = ((PSQLException) error).getServerErrorMessage();
             Clients.same(fields.getSchema() + " " + fields.getTable(), "public jdbc_errors");
             Clients.same(fields.getConstraint(), "jdbc_name");
@@ -414,7 +420,8 @@ final class Pgjdbc {
                 rows.first();
                 rows.deleteRow();
             }
-            Clients.same(Clients.rows(connection, "select * from jdbc_updatable order by id"), List.of("2 changed", "3 c", "4 d"));
+            Clients.same(Clients.rows(connection, "select * from jdbc_updatable order by id"), List.of("2 changed",
+                    "3 c", "4 d"));
         }
     }
 
@@ -441,7 +448,8 @@ final class Pgjdbc {
 
     private static void procedure() throws Exception {
         try (Connection connection = Clients.connect("?escapeSyntaxCallMode=callIfNoReturn")) {
-            Clients.execute(connection, "create or replace procedure jdbc_add(inout n int) language sql as 'select n + 1'");
+            Clients.execute(connection,
+                    "create or replace procedure jdbc_add(inout n int) language sql as 'select n + 1'");
             try (CallableStatement statement = connection.prepareCall("{call jdbc_add(?)}")) {
                 statement.setInt(1, 4);
                 statement.registerOutParameter(1, Types.INTEGER);
@@ -459,7 +467,8 @@ final class Pgjdbc {
                 statement.execute();
                 Clients.same(statement.getString(1), "X");
             }
-            Clients.same(Clients.rows(connection, "select {fn concat('a', 'b')}, {d '2024-02-29'}"), List.of("ab 2024-02-29"));
+            Clients.same(Clients.rows(connection, "select {fn concat('a', 'b')}, {d '2024-02-29'}"),
+                    List.of("ab 2024-02-29"));
         }
     }
 
@@ -506,7 +515,8 @@ final class Pgjdbc {
 
     private static void temporary() throws Exception {
         try (Connection connection = Clients.connect()) {
-            Clients.execute(connection, "create temporary table jdbc_scratch (id int)", "insert into jdbc_scratch values (1)");
+            Clients.execute(connection, "create temporary table jdbc_scratch (id int)",
+                    "insert into jdbc_scratch values (1)");
             Clients.same(Clients.rows(connection, "select * from jdbc_scratch"), List.of("1"));
         }
     }

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** All of DatabaseMetaData that pgjdbc implements: each answer is compared with that of PostgreSQL in java/metadata.txt. */
+/** All of DatabaseMetaData that pgjdbc implements: the answers of PostgreSQL are in java/metadata.txt. */
 final class PgjdbcMetadata {
     interface Question {
         ResultSet ask(DatabaseMetaData metadata) throws Exception;
@@ -32,7 +32,8 @@ final class PgjdbcMetadata {
         QUESTIONS.put("getClientInfoProperties", m -> m.getClientInfoProperties());
         QUESTIONS.put("getColumnPrivileges", m -> m.getColumnPrivileges(null, "public", "meta_items", "%"));
         QUESTIONS.put("getColumns", m -> m.getColumns(null, "public", "meta%", "%"));
-        QUESTIONS.put("getCrossReference", m -> m.getCrossReference(null, "public", "meta_items", null, "public", "meta_view"));
+        QUESTIONS.put("getCrossReference", m -> m.getCrossReference(null, "public", "meta_items", null, "public",
+                "meta_view"));
         QUESTIONS.put("getExportedKeys", m -> m.getExportedKeys(null, "public", "meta_items"));
         QUESTIONS.put("getFunctionColumns", m -> m.getFunctionColumns(null, "pg_catalog", "initcap", "%"));
         QUESTIONS.put("getFunctions", m -> m.getFunctions(null, "pg_catalog", "initcap"));
@@ -45,7 +46,8 @@ final class PgjdbcMetadata {
         QUESTIONS.put("getTablePrivileges", m -> m.getTablePrivileges(null, "public", "meta_items"));
         QUESTIONS.put("getTables", m -> m.getTables(null, "public", "meta%", all));
         QUESTIONS.put("getTables of a kind", m -> m.getTables(null, null, "meta%", new String[] {"TABLE", "SEQUENCE"}));
-        QUESTIONS.put("getTables of the catalog", m -> m.getTables(null, "pg_catalog", "pg_cl%", new String[] {"SYSTEM TABLE"}));
+        QUESTIONS.put("getTables of the catalog", m -> m.getTables(null, "pg_catalog", "pg_cl%",
+                new String[] {"SYSTEM TABLE"}));
         QUESTIONS.put("getTableTypes", m -> m.getTableTypes());
         QUESTIONS.put("getTypeInfo", m -> m.getTypeInfo());
         QUESTIONS.put("getUDTs", m -> m.getUDTs(null, "public", "meta%", null));
@@ -84,8 +86,8 @@ final class PgjdbcMetadata {
 
     /** True for a row of getTypeInfo that is of a common type; there is a type for each table too. */
     private static boolean common(String row) {
-        return row.matches("(?:bool|int[248]|float[48]|numeric|text|varchar|bpchar|bytea|date|timestamp|timestamptz|time"
-                + "|interval|uuid|oid|serial|bigserial) .*");
+        return row.matches("(?:bool|int[248]|float[48]|numeric|text|varchar|bpchar|bytea|date"
+                + "|timestamp|timestamptz|time|interval|uuid|oid|serial|bigserial) .*");
     }
 
     private static void compare(String name, Question question) throws Exception {
@@ -161,7 +163,8 @@ final class PgjdbcMetadata {
     }
 
     private static void types() throws Exception {
-        Clients.execute("create type meta_mood as enum ('sad', 'ok')", "create type meta_card as (value int, suit text)");
+        Clients.execute("create type meta_mood as enum ('sad', 'ok')",
+                "create type meta_card as (value int, suit text)");
         try (Connection connection = Clients.connect()) {
             ResultSet found = connection.getMetaData().getUDTs(null, "public", "meta_card", null);
             Clients.check(found.next(), "a composite type");
@@ -178,7 +181,8 @@ final class PgjdbcMetadata {
             for (Method method : DatabaseMetaData.class.getMethods()) {
                 Class<?> kind = method.getReturnType();
                 boolean plain = kind.isPrimitive() || kind == String.class;
-                if (method.getParameterCount() == 0 && plain && !method.getName().matches("getURL|getDatabase.*Version")) {
+                boolean varies = method.getName().matches("getURL|getDatabase.*Version");
+                if (method.getParameterCount() == 0 && plain && !varies) {
                     lines.add(normal(connection, method.getName() + " " + method.invoke(metadata)));
                 }
             }

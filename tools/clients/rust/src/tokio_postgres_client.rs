@@ -116,7 +116,8 @@ async fn simple() -> Outcome {
 async fn types() -> Outcome {
     let client = connect().await?;
     let date = time::Date::from_calendar_date(2024, time::Month::February, 29)?;
-    let sql = "SELECT $1::bool, $2::int2, $3::int8, $4::float4, $5::float8, $6::bytea, $7::uuid, $8::date, $9::int[], $10::\"char\"";
+    let sql = "SELECT $1::bool, $2::int2, $3::int8, $4::float4, $5::float8, $6::bytea, \
+        $7::uuid, $8::date, $9::int[], $10::\"char\"";
     let uuid = uuid::Uuid::from_u128(5);
     let list = vec![Some(1i32), None];
     let bytes = vec![0u8, 255];
