@@ -10,7 +10,7 @@ HERE = Path(__file__).resolve().parent
 URL = os.environ.get("CLIENT_URL", "")
 ONLY = os.environ.get("CLIENT_ONLY", "")
 RECORD = "CLIENT_RECORD" in os.environ
-SECONDS = 20
+SECONDS = 60
 
 
 def psql(script, *options):
