@@ -27,6 +27,7 @@ install cc gcc
 install psql postgresql-client
 install strace strace
 install pgbench postgresql-contrib
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || install "PostgreSQL's server" postgresql
 install python3 python3
 install chromium chromium
 # The report's page is measured with the fonts that Debian's Chromium comes with.
@@ -77,6 +78,9 @@ GNOMON_FUZZ_SECONDS=${GNOMON_FUZZ_SECONDS:-60} run_tests --workspace --lib --tes
 step "clients"
 # The fast ones; GNOMON_CLIENTS=all runs those too that take longer (Java, Rust, pgbench, PgBouncer).
 tools/clients/run.py --gnomon-only "${GNOMON_CLIENTS:-fast}"
+
+step "dumps"
+tools/dump.py --program target/debug/gnomon
 
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" run_tests -p gnomon-engine --lib --target-dir target/shuttle shuttle_

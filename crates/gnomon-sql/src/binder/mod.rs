@@ -34,7 +34,7 @@ use gnomon_parser::ast::{self, RelationName, TableReference};
 
 use self::{
     expansion::Expansions,
-    expression::ExpressionBinder,
+    expression::{ExpressionBinder, columns_of},
     located::at_expr,
     parameters::Parameters,
     query::{Output, QueryBinder},
@@ -174,7 +174,7 @@ impl<'a> Binder<'a> {
 
     /// Binds a subquery whose columns are assigned to as many columns.
     pub fn columns_of(&mut self, query: &ast::Query, scope: &Scope<'_>) -> Result<Vec<Expr>> {
-        self.expressions().columns_of(query, Place::new(scope, Clause::Update))
+        columns_of(&mut self.expressions(), query, Place::new(scope, Clause::Update))
     }
 
     /// Casts a bound expression to a column that it is assigned to.

@@ -34,7 +34,9 @@ impl ExpressionBinder<'_, '_> {
             return Err(SqlError::unsupported(words_of(&name)));
         }
         // Window functions and aggregates may share a name.
-        let is_aggregate = is_aggregate(&name) && (!is_empty(call) || !self.is_window_function(&name)?);
+        let no_arguments = CallArguments::default();
+        let is_aggregate = is_aggregate(&name)
+            && (!is_empty(call) || self.statement.typing.window_function(&name, &no_arguments)?.is_none());
         let bound = if call.over.is_some() {
             self.window_call(&name, call, place)
         } else if is_aggregate {
@@ -58,11 +60,6 @@ impl ExpressionBinder<'_, '_> {
         let args = self.call_arguments(call, Place { in_window: false, ..place })?;
         let missing = missing_function(&name.name, args.described(&args.types()));
         Ok(missing.with_schema(&schema.name, &name.name).at(call.position))
-    }
-
-    /// True if there is a window function of this name without arguments.
-    fn is_window_function(&mut self, name: &str) -> Result<bool> {
-        Ok(self.statement.typing.window_function(name, &CallArguments::default())?.is_some())
     }
 
     /// A call of what is no aggregate, without OVER.

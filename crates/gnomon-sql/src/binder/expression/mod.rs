@@ -301,22 +301,25 @@ impl ExpressionBinder<'_, '_> {
         })
     }
 
-    /// Binds a subquery as a row: an expression of each of its columns.
-    pub fn columns_of(&mut self, query: &ast::Query, place: Place<'_>) -> Result<Vec<Expr>> {
-        let (bound, types) = self.subqueries.subquery(self.statement, query, place, None)?;
-        let row = Subquery { kind: SubqueryKind::Row, keyed: None, ..bound };
-        let record = Expr::new(ExprKind::Subquery(Box::new(row)), Type::Record);
-        let column =
-            |(index, ty)| Expr { kind: ExprKind::Field { record: Box::new(record.clone()), index }, ty };
-        Ok(types.into_iter().enumerate().map(column).collect())
-    }
-
     fn exists(&mut self, query: &ast::Query, place: Place<'_>) -> Result<Expr> {
         let (bound, _) = self.subqueries.subquery(self.statement, query, place, Some(Asked::Existence))?;
         let plan = prune(bound.plan, &BTreeSet::new(), &mut self.statement.numbers.cte_columns);
         let bound = Subquery { kind: SubqueryKind::Exists, plan, ..bound };
         Ok(Expr::new(ExprKind::Subquery(Box::new(bound)), Type::Bool))
     }
+}
+
+/// Binds a subquery as a row: an expression of each of its columns.
+pub fn columns_of(
+    binder: &mut ExpressionBinder<'_, '_>,
+    query: &ast::Query,
+    place: Place<'_>,
+) -> Result<Vec<Expr>> {
+    let (bound, types) = binder.subqueries.subquery(binder.statement, query, place, None)?;
+    let row = Subquery { kind: SubqueryKind::Row, keyed: None, ..bound };
+    let record = Expr::new(ExprKind::Subquery(Box::new(row)), Type::Record);
+    let column = |(index, ty)| Expr { kind: ExprKind::Field { record: Box::new(record.clone()), index }, ty };
+    Ok(types.into_iter().enumerate().map(column).collect())
 }
 
 fn negate_if(expr: Expr, negated: bool) -> Expr {
