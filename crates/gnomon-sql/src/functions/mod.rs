@@ -28,6 +28,7 @@ mod in_range;
 mod keywords;
 mod lexical;
 mod math;
+mod normal_form;
 mod operators;
 mod overlaps;
 mod pattern;

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
     aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
-    format, lexical, math, operators, overlaps, pattern, sets, strings, template, trigonometry,
+    format, lexical, math, normal_form, operators, overlaps, pattern, sets, strings, template, trigonometry,
 };
 #[cfg(test)]
 use crate::types::Type;
@@ -18,6 +18,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     buckets::declare(&mut all);
     strings::declare(&mut all);
     lexical::declare(&mut all);
+    normal_form::declare(&mut all);
     encoding::declare(&mut all);
     pattern::declare(&mut all);
     format::declare(&mut all);

@@ -251,7 +251,6 @@ impl ExpressionBinder<'_, '_> {
 /// The words of the standard for a function that they call.
 fn words_of(name: &str) -> String {
     match name {
-        "is_normalized" => "IS NORMALIZED".to_owned(),
         "pg_collation_for" => "COLLATION FOR".to_owned(),
         name => name.to_uppercase(),
     }
