@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs PostgreSQL's regression suite on PostgreSQL and on Gnomon, and compares the answers statement by statement.
 
-  tools/regression.py [--table docs/regression.md] [--floor FILE [--raise]] [--details FILE] [NAME...]
+  tools/regression.py [--table docs/regression.md] [--floor FILE [--raise]] [--details FILE] [--optional] [NAME...]
 
 NAME is a file of the suite without `.sql`, or `core` (the files that need no feature which is missing as a whole);
 without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
 installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
-`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and the
-files that a COPY fills tables from.  The settings are
-those of PostgreSQL's own driver, but for the styles of dates and intervals, which are the default.
+`test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and the files that a
+COPY fills tables from. The settings are those of PostgreSQL's own driver, but for the styles of dates and intervals,
+which are the default.
 
 A statement's answer is what psql prints: rows, tags, notices, and errors with their SQLSTATE, position, detail and
 hint. Rows of a statement without ORDER BY may have any order, and Gnomon's notices that a setting or clause has no
@@ -24,7 +24,7 @@ effect do not count. Of each statement:
 
 --table writes the table, --details each statement that is not the same, with both answers. --floor compares with the
 percentages of a file, and fails if one has become lower or a 42601 stands where PostgreSQL has none. `--floor FILE
---raise` writes those that have become higher.
+--raise` writes those that have become higher. With --optional it is no failure if apt has no such source package.
 """
 
 import argparse
@@ -79,6 +79,10 @@ def fail(message):
 # The suite
 
 
+class Unavailable(Exception):
+    """apt does not give the source package."""
+
+
 def fetch_suite():
     """Returns the folder of the suite, fetched from Debian's source package if it is not there."""
     version = subprocess.run(
@@ -114,7 +118,7 @@ def fetch_suite():
         if lines:
             (parts / "lines.list").write_text("\n".join(lines) + "\n")
         if not (found or lines):
-            fail("apt has no Debian sources in /etc/apt")
+            raise Unavailable("apt has no Debian sources in /etc/apt")
         apt = [
             "apt-get", "-qq",
             "-o", "Dir::Etc::sourcelist=/dev/null",
@@ -125,7 +129,7 @@ def fetch_suite():
         for command in [["update"], ["source", "--download-only", f"postgresql-15={version}"]]:
             done = subprocess.run(apt + command, cwd=work, capture_output=True, text=True)
             if done.returncode != 0:
-                fail(f"apt-get {command[0]} failed: {done.stderr.strip()}")
+                raise Unavailable(f"apt-get {command[0]} failed: {done.stderr.strip()}")
         archive = next(work.glob("*.orig.tar.*"))
         subprocess.run(
             ["tar", "-xf", archive, "--strip-components=4", "--wildcards", "*/src/test/regress/*"], cwd=work, check=True
@@ -579,6 +583,7 @@ def main():
     parser.add_argument("--details", type=Path)
     parser.add_argument("--floor", type=Path)
     parser.add_argument("--raise", dest="raise_it", action="store_true")
+    parser.add_argument("--optional", action="store_true")
     arguments = parser.parse_args()
     if arguments.table and (arguments.names or not arguments.table.exists()):
         parser.error("--table writes the table of the whole suite into a page that is there")
@@ -589,7 +594,13 @@ def main():
     if "GNOMON_PG_URL" not in os.environ:
         server = [ROOT / "tools" / "postgres.sh", "--port", str(PG_PORT), "--set", "max_prepared_transactions=2", "--"]
         sys.exit(subprocess.run([*server, sys.executable, *sys.argv]).returncode)
-    suite = fetch_suite()
+    try:
+        suite = fetch_suite()
+    except Unavailable as error:
+        if not arguments.optional:
+            fail(str(error))
+        print(f"regression: not run, since the suite cannot be fetched: {error}", file=sys.stderr)
+        return
     all_names = schedule(suite)
     names = []
     for name in arguments.names or all_names:
