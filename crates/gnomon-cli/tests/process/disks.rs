@@ -85,8 +85,8 @@ fn damage_is_read_around_and_repaired() {
         assert!(verified.stderr.contains("does not open as it stands"), "{verified:?}");
         std::fs::rename(&away, gone).unwrap();
     }
-    damage(&all.a, 100, 2600);
-    damage(&all.b, 100, 2600);
+    damage(&all.a, 2000, 2500);
+    damage(&all.b, 2000, 2500);
     let scrubbed = run(&["scrub", text(&all.a)]);
     assert!(scrubbed.code == Some(1) && scrubbed.stdout.contains("lost: file pages"), "{scrubbed:?}");
 }

@@ -142,10 +142,10 @@ TABLE s.t ORDER BY a;
     let expected = "\
 CREATE SCHEMA
 CREATE TABLE
- List of schemas
-  Name  | Owner
---------+--------
- public | gnomon
+      List of schemas
+  Name  |       Owner
+--------+-------------------
+ public | pg_database_owner
  s      | gnomon
 (2 rows)
 
