@@ -391,13 +391,12 @@ fn sessions_show_their_cursors_and_prepared_statements() {
 
     let list = "SELECT name, statement, is_holdable, is_binary, creation_time <= clock_timestamp() \
                 FROM pg_cursors WHERE name <> '' ORDER BY name";
-    raw.query("BEGIN; DECLARE a CURSOR FOR SELECT n FROM numbers; DECLARE b CURSOR WITH HOLD FOR SELECT 1");
+    let declare =
+        "BEGIN; DECLARE a CURSOR FOR SELECT n FROM numbers; DECLARE b CURSOR WITH HOLD FOR SELECT 1";
+    raw.query(declare);
     assert_eq!(
         rows(&raw.query_messages(list)),
-        [
-            text(["a", "DECLARE a CURSOR FOR SELECT n FROM numbers", "f", "f", "t"]),
-            text(["b", "DECLARE b CURSOR WITH HOLD FOR SELECT 1", "t", "f", "t"]),
-        ]
+        [text(["a", declare, "f", "f", "t"]), text(["b", declare, "t", "f", "t"])]
     );
     raw.query("COMMIT");
     assert_eq!(rows(&raw.query_messages(list)).len(), 1);
