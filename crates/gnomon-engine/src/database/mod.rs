@@ -27,7 +27,7 @@ pub use stats::Stats;
 pub use verify::{VerifiedTree, VerifyReport, verify, verify_with};
 
 use crate::{
-    Csn, Error, Result,
+    Csn, Error, Result, TxnId,
     env::Clock,
     lock::LockInfo,
     procedure::{Executors, Procedures},
@@ -183,6 +183,11 @@ impl Database {
     /// Returns every lock that is held or awaited.
     pub fn locks(&self) -> Vec<LockInfo> {
         self.0.inner.locks.snapshot()
+    }
+
+    /// Returns the transactions that a transaction waits for now: holders of the lock, and those ahead of it in the queue.
+    pub fn lock_blockers(&self, txn: TxnId) -> Vec<TxnId> {
+        self.0.inner.locks.blockers(txn)
     }
 
     /// Makes all commits durable, then closes the database. Transactions that are still open fail from here on, but

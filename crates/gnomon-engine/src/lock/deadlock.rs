@@ -79,6 +79,14 @@ impl LockManager {
         self.detector().places.lock().remove(&txn);
     }
 
+    /// Returns the owners that an owner waits for directly, at this moment.
+    pub fn blockers(&self, txn: TxnId) -> Vec<TxnId> {
+        let place = self.detector().places.lock().get(&txn).copied();
+        place.map_or_else(Vec::new, |Place { shard, slot, number, .. }| {
+            self.shard(shard).lock().blockers(self.tables(), slot, txn, number, false)
+        })
+    }
+
     /// True if `start` waits for itself. Visits each queue as a whole; most calls end after one, because the
     /// holders found there run.
     fn waits_for_itself(&self, places: &HashMap<TxnId, Place>, start: TxnId) -> bool {

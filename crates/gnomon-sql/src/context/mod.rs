@@ -80,8 +80,8 @@ pub(crate) struct SessionContext {
     pub(crate) spent: Option<Duration>,
     /// Depth of calls that the statement is in.
     pub(crate) calls: usize,
-    /// Number of times that the session has interrupted others.
-    pub(crate) interrupted: u64,
+    /// Number of effects that no rollback undoes: interrupts of other sessions, changes of the session's advisory locks.
+    pub(crate) lasting_effects: u64,
     /// The transaction in progress.
     pub(crate) current: Current,
     client: Arc<dyn ClientObjects>,
@@ -92,8 +92,7 @@ pub(crate) struct SessionContext {
     rng: Rng,
     /// The notices that are to be sent with the statement that runs.
     notices: Vec<Notice>,
-    /// Its number as an owner of advisory locks, and those that it holds beyond its transaction.
-    advisory_owner: u64,
+    /// The advisory locks that it holds beyond its transaction.
     advisory: Vec<advisory::Guard>,
 }
 
@@ -129,7 +128,6 @@ impl SessionContext {
         Ok(SessionContext {
             memory,
             registered,
-            advisory_owner: shared.advisory.new_owner(),
             advisory: Vec::new(),
             user: options.user.as_str().into(),
             database: options.database.as_str().into(),
@@ -145,7 +143,7 @@ impl SessionContext {
             statement_time: 0,
             spent: None,
             calls: 0,
-            interrupted: 0,
+            lasting_effects: 0,
             notices: Vec::new(),
         })
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gnomon_engine::{Interrupt, Transaction, env::Rng, sync::thread};
+use gnomon_engine::{Interrupt, InterruptReason, Transaction, env::Rng, sync::thread};
 
 use super::{ClientObjects, SessionContext, view::View};
 use crate::{
@@ -18,6 +18,7 @@ use crate::{
         system::{self, ConnectedBy},
     },
     database::{Shared, advisory, exported::EXPORTED_MAX, sequences::Drawn},
+    error::Severity,
     memory::Held,
     query::{ExecContext, RowsDone},
     settings::{Progress, Scope, Settings},
@@ -37,7 +38,7 @@ pub(super) struct Surroundings {
     pub(super) client: Arc<dyn ClientObjects>,
     pub(super) settings: RefCell<Settings>,
     drawn: RefCell<Drawn>,
-    advisory_owner: u64,
+    advisory_owner: advisory::Owner,
     advisory: RefCell<advisory::Held>,
     rng: RefCell<Rng>,
     /// The names of snapshots that are to be exported, and how many were before.
@@ -54,8 +55,8 @@ pub(super) struct Surroundings {
     asked: Cell<bool>,
     /// The notices that are to be sent to the client.
     notices: RefCell<Vec<Notice>>,
-    /// Number of times that other sessions were interrupted.
-    pub(super) interrupted: Cell<u64>,
+    /// Number of effects that no rollback undoes.
+    pub(super) lasting_effects: Cell<u64>,
 }
 
 /// The surroundings of a statement, which its session takes back when this is dropped, in a panic too.
@@ -131,7 +132,10 @@ impl SessionContext {
             client: self.client.clone(),
             settings: RefCell::new(self.settings.clone()),
             drawn: RefCell::new(take(&mut self.drawn)),
-            advisory_owner: self.advisory_owner,
+            advisory_owner: advisory::Owner {
+                session: self.registered.number(),
+                process_id: self.options.process_id,
+            },
             advisory: RefCell::new(advisory::Held {
                 of_session: take(&mut self.advisory),
                 of_transaction: take(&mut self.current.advisory),
@@ -145,7 +149,7 @@ impl SessionContext {
             interrupt: self.interrupt.clone(),
             asked: Cell::new(false),
             notices: RefCell::default(),
-            interrupted: Cell::new(0),
+            lasting_effects: Cell::new(0),
         }
     }
 
@@ -166,7 +170,7 @@ impl SessionContext {
                 self.current.exported.push(self.shared.exported.export(name, snapshot));
             }
         }
-        self.interrupted += surroundings.interrupted.get();
+        self.lasting_effects += surroundings.lasting_effects.get();
         // A statement that is planned again says the same.
         for notice in take(surroundings.notices.get_mut()) {
             if !self.notices.iter().any(|said| said.report().message == notice.report().message) {
@@ -266,9 +270,66 @@ impl Surroundings {
         if self.shared.engine.is_member() {
             return Err(SqlError::unsupported("an advisory lock at a member of a cluster"));
         }
-        let locks = &self.shared.advisory;
-        advisory::call(locks, self.advisory_owner, &mut self.advisory.borrow_mut(), function, arguments)
-            .unwrap_or_else(|| Err(bad_call(function)))
+        let caller = advisory::Caller {
+            shared: &self.shared,
+            owner: self.advisory_owner,
+            interrupt: &self.interrupt,
+            settings: &self.settings.borrow(),
+        };
+        let called = advisory::call(&caller, &mut self.advisory.borrow_mut(), function, arguments)
+            .unwrap_or_else(|| Err(bad_call(function)))?;
+        self.lasting_effects.update(|count| count + u64::from(called.is_lasting));
+        called.warning.into_iter().for_each(|warning| self.tell(warning));
+        Ok(called.value)
+    }
+
+    /// Interrupts a session, or warns that there is none of this number.
+    fn interrupt_session(&self, process_id: i32, reason: InterruptReason) -> bool {
+        self.lasting_effects.update(|count| count + 1);
+        let is_there = self.shared.registry.interrupt(process_id, reason);
+        if !is_there {
+            self.warn(format!("PID {process_id} is not a PostgreSQL backend process"));
+        }
+        is_there
+    }
+
+    /// Ends a session; with a timeout in milliseconds, waits until it has ended. False if there is none, or if it has not
+    /// ended in time.
+    fn terminate(&self, process_id: i32, timeout: i64) -> Result<bool> {
+        let Ok(millis) = u64::try_from(timeout) else {
+            let message = "\"timeout\" must not be negative";
+            return Err(SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
+        };
+        if !self.interrupt_session(process_id, InterruptReason::Shutdown) {
+            return Ok(false);
+        }
+        if millis == 0 {
+            return Ok(true);
+        }
+        let end = self.shared.clock.now().saturating_add(Duration::from_millis(millis));
+        while self.shared.registry.has(process_id) {
+            self.interrupt.check()?;
+            let left = end.saturating_sub(self.shared.clock.now());
+            if left.is_zero() {
+                let unit = if millis == 1 { "millisecond" } else { "milliseconds" };
+                self.warn(format!("backend with PID {process_id} did not terminate within {millis} {unit}"));
+                return Ok(false);
+            }
+            thread::sleep(left.min(SLEEP_STEP));
+        }
+        Ok(true)
+    }
+
+    fn warn(&self, message: String) {
+        self.tell(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
+    }
+
+    /// Leaves a notice for the client, once: a function may be called for each of many rows.
+    pub(super) fn tell(&self, notice: Notice) {
+        let mut notices = self.notices.borrow_mut();
+        if !notices.iter().any(|told| told.report().message == notice.report().message) {
+            notices.push(notice);
+        }
     }
 
     fn refuse_read_only(&self, function: &str) -> Result<()> {
@@ -300,11 +361,7 @@ fn bigint(value: &Datum) -> Option<i64> {
 
 impl Environment for Surroundings {
     fn tell_no_effect(&self, what: &str, why: &str) {
-        let mut said = vec![Notice::no_effect(what, why)];
-        // A function may be called for each of many rows.
-        let mut notices = self.notices.borrow_mut();
-        said.retain(|notice| !notices.iter().any(|told| told.report().message == notice.report().message));
-        notices.append(&mut said);
+        self.tell(Notice::no_effect(what, why));
     }
 
     fn clock(&self) -> i64 {
@@ -386,6 +443,12 @@ impl Environment for Surroundings {
             ("pg_sleep", [Datum::Float8(seconds)]) => {
                 self.sleep(*seconds)?;
                 text("")
+            }
+            ("pg_cancel_backend", [Datum::Int4(process)]) => {
+                Datum::Bool(self.interrupt_session(*process, InterruptReason::Cancel))
+            }
+            ("pg_terminate_backend", [Datum::Int4(process), Datum::Int8(timeout)]) => {
+                Datum::Bool(self.terminate(*process, *timeout)?)
             }
             _ if function.starts_with("pg_advisory_") || function.starts_with("pg_try_advisory_") => {
                 self.advisory_lock(function, arguments)?

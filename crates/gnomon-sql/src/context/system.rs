@@ -1,6 +1,6 @@
 //! The state of a session that the system catalog shows: see [`SystemState`].
 
-use gnomon_engine::{InterruptReason, lock::LockInfo};
+use gnomon_engine::lock::LockInfo;
 
 use super::{surroundings::Surroundings, two_phase};
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
         Catalog,
         model::Sequence,
         system::{
-            Activity, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction, Setting,
-            StatementProgress, SystemState,
+            Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction,
+            Setting, StatementProgress, SystemState,
         },
     },
-    database::progress::Progress,
+    database::{advisory::Key, progress::Progress},
 };
 
 impl SystemState for Surroundings {
@@ -72,6 +72,21 @@ impl SystemState for Surroundings {
     fn locks(&self) -> Vec<LockInfo> {
         self.shared.engine.locks()
     }
+    fn advisory_locks(&self) -> Vec<AdvisoryLock> {
+        let locks = self.shared.advisory.list().into_iter();
+        locks
+            .map(|lock| AdvisoryLock {
+                key: match lock.key {
+                    Key::One(key) => ((key >> 32) as u32, key as u32, 1),
+                    Key::Two(first, second) => (first as u32, second as u32, 2),
+                },
+                mode: lock.mode.name(),
+                session: lock.owner.session,
+                process_id: lock.owner.process_id,
+                is_granted: lock.granted,
+            })
+            .collect()
+    }
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)> {
         self.shared.sequences.last(&self.shared.engine, sequence)
     }
@@ -87,10 +102,5 @@ impl SystemState for Surroundings {
     }
     fn transaction_id(&self) -> u64 {
         self.transaction_id
-    }
-    fn interrupt(&self, process_id: i32, terminate: bool) -> bool {
-        let reason = if terminate { InterruptReason::Shutdown } else { InterruptReason::Cancel };
-        self.interrupted.set(self.interrupted.get() + 1);
-        self.shared.registry.interrupt(process_id, reason)
     }
 }

@@ -1,103 +1,30 @@
-//! Advisory locks: those that are tried for, of a session or of a transaction.
+//! Advisory locks, of a session or of a transaction, tried for or waited for.
 //!
 //! A guard stands for each time that one was taken, and gives it back when it is dropped: those of a transaction are
 //! dropped with it or go back to a savepoint with it, those of a session by `pg_advisory_unlock` and with the session.
 //!
-//! What it does not do: wait. A lock that is waited for would have to be part of the search for deadlocks, as the locks
-//! of the engine are; `pg_advisory_lock` and `pg_advisory_xact_lock` are refused. At a member of a cluster all are:
-//! the other members would not see them.
+//! A queue is fair: a request is granted when no holder excludes it and none of those ahead of it, unless its session
+//! holds what they wait for. A request that waits looks itself for deadlocks, over the sessions that wait for advisory
+//! locks and those that wait for locks of the engine: of each cycle that the engine cannot see, one session at least
+//! waits here. The session that finds a deadlock is its victim. The table's mutex comes before those of the registry and
+//! of the engine's locks.
+//!
+//! What it does not do: see other members of a cluster. At a member all are refused.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use gnomon_engine::{Interrupt, sync::Arc};
+
+use crate::{
+    Result, SqlError, SqlState, database::Shared, error::Severity, settings::Settings, types::Datum,
 };
 
-use gnomon_engine::sync::Mutex;
+mod table;
 
-use crate::{Result, SqlError, SqlState, types::Datum};
+use table::Mode;
+use table::Patience;
+pub(crate) use table::{AdvisoryLocks, Guard, Key, Owner};
 
 /// The most locks that a session, or a transaction, holds at a time.
 const HELD_MAX: usize = 100_000;
-
-/// A lock's name: one number, or two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    One(i64),
-    Two(i32, i32),
-}
-
-/// How a lock is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Shared,
-    Exclusive,
-}
-
-/// The advisory locks of a database.
-#[derive(Default)]
-pub(crate) struct AdvisoryLocks {
-    held: Mutex<HashMap<Key, Vec<Holder>>>,
-    owners: AtomicU64,
-}
-
-struct Holder {
-    owner: u64,
-    mode: Mode,
-    count: usize,
-}
-
-impl AdvisoryLocks {
-    /// A number that tells a session from all others.
-    pub(crate) fn new_owner(&self) -> u64 {
-        self.owners.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Takes a lock, unless another session holds it in a mode that excludes this one.
-    fn take(self: &Arc<Self>, owner: u64, key: Key, mode: Mode) -> Option<Guard> {
-        let mut held = self.held.lock();
-        let holders = held.entry(key).or_default();
-        let excludes = |holder: &Holder| holder.mode == Mode::Exclusive || mode == Mode::Exclusive;
-        if holders.iter().any(|holder| holder.owner != owner && excludes(holder)) {
-            return None;
-        }
-        match holders.iter_mut().find(|holder| holder.owner == owner && holder.mode == mode) {
-            Some(holder) => holder.count += 1,
-            None => holders.push(Holder { owner, mode, count: 1 }),
-        }
-        Some(Guard { locks: self.clone(), owner, key, mode })
-    }
-
-    fn give_back(&self, owner: u64, key: Key, mode: Mode) {
-        let mut held = self.held.lock();
-        let Some(holders) = held.get_mut(&key) else { return };
-        if let Some(at) = holders.iter().position(|holder| holder.owner == owner && holder.mode == mode) {
-            holders[at].count -= 1;
-            if holders[at].count == 0 {
-                holders.swap_remove(at);
-            }
-        }
-        if holders.is_empty() {
-            held.remove(&key);
-        }
-    }
-}
-
-/// One taking of a lock, which ends when this is dropped.
-pub(crate) struct Guard {
-    locks: Arc<AdvisoryLocks>,
-    owner: u64,
-    key: Key,
-    mode: Mode,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.locks.give_back(self.owner, self.key, self.mode);
-    }
-}
 
 /// The locks that a statement's session and transaction hold.
 #[derive(Default)]
@@ -106,14 +33,29 @@ pub(crate) struct Held {
     pub(crate) of_transaction: Vec<Guard>,
 }
 
+/// The session that calls a function.
+pub(crate) struct Caller<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) owner: Owner,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) settings: &'a Settings,
+}
+
+/// The result of a function of advisory locks.
+pub(crate) struct Called {
+    pub(crate) value: Datum,
+    /// True if locks of the session changed, which no rollback undoes.
+    pub(crate) is_lasting: bool,
+    pub(crate) warning: Option<SqlError>,
+}
+
 /// Runs a function of advisory locks; none if it is another one.
 pub(crate) fn call(
-    locks: &Arc<AdvisoryLocks>,
-    owner: u64,
+    caller: &Caller<'_>,
     held: &mut Held,
     function: &str,
     arguments: &[Datum],
-) -> Option<Result<Datum>> {
+) -> Option<Result<Called>> {
     let (name, mode) = match function.strip_suffix("_shared") {
         Some(name) => (name, Mode::Shared),
         None => (function, Mode::Exclusive),
@@ -123,35 +65,57 @@ pub(crate) fn call(
         [Datum::Int4(first), Datum::Int4(second)] => Some(Key::Two(first, second)),
         _ => None,
     };
+    let is_lasting = !name.contains("_xact_");
+    let done = |value| Called { value, is_lasting, warning: None };
     Some(match (name, key) {
-        ("pg_try_advisory_lock", Some(key)) => take(locks, owner, &mut held.of_session, key, mode),
-        ("pg_try_advisory_xact_lock", Some(key)) => take(locks, owner, &mut held.of_transaction, key, mode),
-        ("pg_advisory_unlock", Some(key)) => {
-            let at = held.of_session.iter().rposition(|guard| guard.key == key && guard.mode == mode);
-            at.map(|at| held.of_session.remove(at));
-            Ok(Datum::Bool(at.is_some()))
+        ("pg_try_advisory_lock", Some(key)) => try_take(caller, &mut held.of_session, key, mode).map(done),
+        ("pg_try_advisory_xact_lock", Some(key)) => {
+            try_take(caller, &mut held.of_transaction, key, mode).map(done)
         }
+        ("pg_advisory_lock", Some(key)) => take(caller, &mut held.of_session, key, mode).map(done),
+        ("pg_advisory_xact_lock", Some(key)) => take(caller, &mut held.of_transaction, key, mode).map(done),
+        ("pg_advisory_unlock", Some(key)) => Ok(unlock(held, key, mode)),
         ("pg_advisory_unlock_all", None) => {
             held.of_session.clear();
-            Ok(Datum::text(""))
+            Ok(done(Datum::text("")))
         }
         _ => return None,
     })
 }
 
-fn take(
-    locks: &Arc<AdvisoryLocks>,
-    owner: u64,
-    guards: &mut Vec<Guard>,
-    key: Key,
-    mode: Mode,
-) -> Result<Datum> {
-    if guards.len() >= HELD_MAX {
-        return Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of shared memory")
-            .detail(format!("A session cannot hold more than {HELD_MAX} advisory locks.")));
-    }
-    let taken = locks.take(owner, key, mode);
+fn try_take(caller: &Caller<'_>, guards: &mut Vec<Guard>, key: Key, mode: Mode) -> Result<Datum> {
+    check_room(guards)?;
+    let taken = caller.shared.advisory.try_take(caller.owner, key, mode);
     let is_taken = taken.is_some();
     guards.extend(taken);
     Ok(Datum::Bool(is_taken))
+}
+
+fn take(caller: &Caller<'_>, guards: &mut Vec<Guard>, key: Key, mode: Mode) -> Result<Datum> {
+    check_room(guards)?;
+    let patience = Patience {
+        interrupt: caller.interrupt,
+        timeout: caller.settings.lock_timeout(),
+        deadlock_after: caller.settings.deadlock_timeout(),
+    };
+    guards.push(caller.shared.advisory.take(caller.shared, caller.owner, (key, mode), &patience)?);
+    Ok(Datum::text(""))
+}
+
+fn unlock(held: &mut Held, key: Key, mode: Mode) -> Called {
+    let at = held.of_session.iter().rposition(|guard| guard.key == key && guard.mode == mode);
+    at.map(|at| held.of_session.remove(at));
+    let warning = || {
+        let message = format!("you don't own a lock of type {}", mode.name());
+        SqlError::new(SqlState::WARNING, message).severity(Severity::Warning)
+    };
+    Called { value: Datum::Bool(at.is_some()), is_lasting: true, warning: at.is_none().then(warning) }
+}
+
+fn check_room(guards: &[Guard]) -> Result<()> {
+    if guards.len() < HELD_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(SqlState::OUT_OF_MEMORY, "out of shared memory")
+        .detail(format!("A session cannot hold more than {HELD_MAX} advisory locks.")))
 }

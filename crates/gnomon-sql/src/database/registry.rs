@@ -107,11 +107,23 @@ impl Registry {
         sessions.values().map(activity).collect()
     }
 
+    /// Returns the engine's transactions, each with the number of its session among all of the registry.
+    pub(crate) fn transactions(&self) -> Vec<(u64, TxnId)> {
+        let sessions = self.sessions.lock();
+        let of = |(number, entry): (&u64, &Arc<Entry>)| Some((*number, entry.present.lock().transaction?));
+        sessions.iter().filter_map(of).collect()
+    }
+
     /// Returns how far the statements are that write rows, each with its session's number.
     pub(crate) fn progress(&self) -> Vec<(i32, Progress)> {
         let sessions = self.sessions.lock();
         let shown = |entry: &Arc<Entry>| Some((entry.process_id, entry.progress.progress()?));
         sessions.values().filter_map(shown).collect()
+    }
+
+    /// True if there is a session of this number.
+    pub(crate) fn has(&self, process_id: i32) -> bool {
+        self.sessions.lock().values().any(|entry| entry.process_id == process_id)
     }
 
     /// Interrupts the session of this number. False if there is none.
@@ -126,6 +138,11 @@ impl Registry {
 }
 
 impl Registered {
+    /// Returns the session's number, which no other session of the database has or had.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the board that shows the session's progress.
     pub(crate) fn progress(&self) -> &ProgressBoard {
         &self.entry.progress

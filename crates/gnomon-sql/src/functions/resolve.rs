@@ -344,8 +344,8 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
     }
 }
 
-/// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, waiting
-/// for advisory locks, large objects, notifications, ranges.
+/// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, large
+/// objects, notifications, ranges.
 fn is_unsupported(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "to_json",
@@ -364,16 +364,7 @@ fn is_unsupported(name: &str) -> bool {
         "pg_logical_emit_message",
         "query_to_xml",
     ];
-    const PREFIXES: [&str; 8] = [
-        "json_",
-        "jsonb_",
-        "pg_advisory_",
-        "pg_try_advisory_",
-        "lo_",
-        "ts_",
-        "pg_replication_",
-        "pg_stat_get_",
-    ];
+    const PREFIXES: [&str; 6] = ["json_", "jsonb_", "lo_", "ts_", "pg_replication_", "pg_stat_get_"];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -8,7 +8,8 @@
 //!
 //! Output that was sent cannot be taken back ([`Sink::take_back`]): a result that is larger than the output buffer, rows
 //! of a COPY, or what came before a Flush. Then the error goes to the client. Values that were drawn from sequences
-//! stay drawn, as after any rollback. A statement that has interrupted other sessions is not run again. A time limit on
+//! stay drawn, as after any rollback. A statement that has interrupted other sessions, or changed its session's advisory
+//! locks, is not run again. A time limit on
 //! the statement and a request to cancel it hold for all runs together.
 //!
 //! The pause before each run is random and grows, so that members that have met once do not meet again.
@@ -39,8 +40,8 @@ struct Runs {
     begun: Duration,
     /// Number of times that it was run again.
     again: u32,
-    /// Number of times that the session had interrupted others before, which no rollback undoes.
-    interrupted: u64,
+    /// Number of the session's effects before that no rollback undoes.
+    lasting_effects: u64,
 }
 
 /// The portals that were run in the transaction in progress.
@@ -90,8 +91,8 @@ impl Session {
             && self.context.calls == 0
             && self.context.settings.retries() > 0;
         let before = if may { sink.mark() } else { None };
-        let (begun, interrupted) = (self.context.shared.clock.now(), self.context.interrupted);
-        before.map(|before| Runs { before, begun, again: 0, interrupted })
+        let (begun, lasting_effects) = (self.context.shared.clock.now(), self.context.lasting_effects);
+        before.map(|before| Runs { before, begun, again: 0, lasting_effects })
     }
 
     /// Runs a statement, and again while others are ahead of it.
@@ -126,7 +127,7 @@ impl Session {
             return Ok(false);
         }
         let counts = self.context.shared.retries.clone();
-        let is_undone = self.context.interrupted == runs.interrupted;
+        let is_undone = self.context.lasting_effects == runs.lasting_effects;
         if runs.again >= self.context.settings.retries() || !is_undone || !sink.take_back(runs.before) {
             counts.count_given_up();
             return Ok(false);

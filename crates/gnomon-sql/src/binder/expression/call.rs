@@ -177,7 +177,11 @@ impl ExpressionBinder<'_, '_> {
     /// The arguments of a call.
     pub fn call_arguments(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<CallArguments> {
         let values = call.arguments.iter().map(|argument| self.bind(&argument.value, place));
-        let values = values.collect::<Result<Vec<Expr>>>()?;
+        let mut values = values.collect::<Result<Vec<Expr>>>()?;
+        // JDBC declares the parameters void that are for results of the call.
+        if !call.is_within_group {
+            values.retain(|value| !matches!(value.kind, ExprKind::Param(_)) || value.ty.ty != Type::Void);
+        }
         let mut names: Vec<String> = Vec::new();
         for argument in &call.arguments {
             let Some(name) = &argument.name else {

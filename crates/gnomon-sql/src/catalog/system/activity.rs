@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ConnectedBy, DATABASE, OWNER, Object, System,
+    AdvisoryLock, ConnectedBy, DATABASE, OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
 };
 use crate::{
@@ -189,6 +189,24 @@ pub(super) fn lock_list(system: System<'_>, rows: &mut Rows) {
             ("fastpath", yes(false)),
         ]);
     }
+    system.state.advisory_locks().iter().for_each(|lock| list_advisory(lock, rows));
+}
+
+/// Adds an advisory lock. Its numbers stand as PostgreSQL spreads them over the columns of an object's identity.
+fn list_advisory(lock: &AdvisoryLock, rows: &mut Rows) {
+    let (first, second, parts) = lock.key;
+    rows.add([
+        ("locktype", string("advisory")),
+        ("database", oid(DATABASE)),
+        ("classid", oid(first)),
+        ("objid", oid(second)),
+        ("objsubid", Datum::Int2(parts)),
+        ("virtualtransaction", string(format!("{}/0", lock.session))),
+        ("pid", Datum::Int4(lock.process_id)),
+        ("mode", string(lock.mode)),
+        ("granted", yes(lock.is_granted)),
+        ("fastpath", yes(false)),
+    ]);
 }
 
 /// The engine's locks with their keys; and a row for each number of which the owner holds something or, waiting,

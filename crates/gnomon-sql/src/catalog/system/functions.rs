@@ -123,10 +123,6 @@ impl System<'_> {
             ("txid_current" | "pg_current_xact_id", []) => {
                 Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX))
             }
-            ("pg_cancel_backend", [Datum::Int4(process)]) => Datum::Bool(state.interrupt(*process, false)),
-            ("pg_terminate_backend", [Datum::Int4(process), Datum::Int8(0)]) => {
-                Datum::Bool(state.interrupt(*process, true))
-            }
             ("pg_my_temp_schema", []) => Datum::Oid(0),
             ("pg_is_other_temp_schema", [_]) | ("row_security_active", [_]) => Datum::Bool(false),
             _ => return None,
@@ -330,12 +326,6 @@ impl System<'_> {
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }
-            ("pg_terminate_backend", [_, Datum::Int8(timeout)]) => Err(match *timeout < 0 {
-                true => {
-                    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "\"timeout\" must not be negative")
-                }
-                false => SqlError::unsupported("pg_terminate_backend with a timeout"),
-            }),
             ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
                 self.serial_sequence(table, column)
             }

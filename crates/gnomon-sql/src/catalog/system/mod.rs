@@ -50,8 +50,8 @@ use crate::{
 pub use functions::call;
 pub use names::{object_by_name, object_name, quote};
 pub use state::{
-    Activity, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor, PreparedStatement,
-    PreparedTransaction, Setting, StatementProgress, SystemState,
+    Activity, AdvisoryLock, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor,
+    PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState,
 };
 
 /// The schema that is searched first, whatever the search path says.

@@ -43,6 +43,8 @@ pub trait SystemState {
     fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>>;
     /// The locks that are held and awaited.
     fn locks(&self) -> Vec<LockInfo>;
+    /// The advisory locks that are held and awaited.
+    fn advisory_locks(&self) -> Vec<AdvisoryLock>;
     /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
     /// whether it was given out.
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)>;
@@ -54,8 +56,6 @@ pub trait SystemState {
     fn now(&self) -> i64;
     /// The transaction's number.
     fn transaction_id(&self) -> u64;
-    /// Asks a session's statement to end, or with `terminate` the session. False if there is no such session.
-    fn interrupt(&self, process_id: i32, terminate: bool) -> bool;
 }
 
 /// A setting, as `pg_settings` shows it.
@@ -213,6 +213,21 @@ pub struct PreparedStatement {
     pub parameters: Vec<Type>,
     /// True if PREPARE made it rather than the protocol.
     pub from_sql: bool,
+}
+
+/// An advisory lock, as `pg_locks` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct AdvisoryLock {
+    /// The two halves of its number, or its two numbers, and how many numbers it has.
+    pub key: (u32, u32, i16),
+    /// PostgreSQL's name of its mode.
+    pub mode: &'static str,
+    /// The number of its session among all that the database has had.
+    pub session: u64,
+    /// The session's number, as its client knows it.
+    pub process_id: i32,
+    /// False if the session waits for it.
+    pub is_granted: bool,
 }
 
 /// A prepared transaction, as `pg_prepared_xacts` shows it.
