@@ -62,8 +62,8 @@ impl Planned {
         Execution::new(&self.plan)
     }
 
-    /// The plan as EXPLAIN prints it, a line each.
-    pub fn explain(&self) -> Vec<String> {
+    /// The plan as EXPLAIN shows it.
+    pub fn explain(&self) -> plan::Node {
         plan::explain(&self.plan)
     }
 

@@ -16,7 +16,7 @@ use super::{
     blind::{BlindUpdate, Observing, Outcome},
     conflict::{AbsentKeys, Existing, find_existing},
     default_of, is_default, target_column,
-    update::{apply, explain_lock, indent},
+    update::{apply, explain_lock, modify},
     write::columns_key,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     database::Shared,
     query::{
         Binder, ExecContext, Expr, Scope, Spool, column_of_key, open, open_tables,
-        plan::{Cte, Plan, explain_tables},
+        plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
     },
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
@@ -50,6 +50,8 @@ pub(crate) struct InsertPlan {
     /// The tables of WITH.
     tables: Arc<[Cte]>,
     table: Arc<Table>,
+    /// The name that the table goes by.
+    alias: Box<str>,
     /// None for DEFAULT VALUES.
     source: Option<Plan>,
     /// True if the source reads the table that is inserted into.
@@ -140,6 +142,7 @@ impl InsertPlan {
         let tables = binder.close_with(tables);
         Ok(InsertPlan {
             tables,
+            alias: alias.unwrap_or(&table.name).into(),
             table,
             source,
             reads_target,
@@ -156,17 +159,28 @@ impl InsertPlan {
         &self.table
     }
 
-    /// Returns the lines that EXPLAIN prints; with how a row that is updated is locked, if there is a choice.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
-        let mut lines = vec![format!("Insert on {}", self.table.name)];
-        lines.extend(explain_tables(&self.tables));
-        if let Some(source) = &self.source {
-            lines.extend(indent(crate::query::plan::explain(source)));
+    /// Returns the nodes that EXPLAIN shows; with how a row that is updated is locked, if there is a choice.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
+        let mut node = modify("Insert", &self.table, &self.alias);
+        node.children = explain_tables(&self.tables);
+        let source = self.source.as_ref().map(crate::query::plan::explain);
+        node.children.extend(source.map(|source| Child::input("Outer", source)));
+        if let Some(conflict) = &self.conflict {
+            self.explain_conflict(conflict, semantic_locks, &mut node);
         }
-        if let Some(Conflict { update: Some(update), .. }) = &self.conflict {
-            lines.push(explain_lock(&update.blind, semantic_locks));
+        node
+    }
+
+    fn explain_conflict(&self, conflict: &Conflict, semantic_locks: bool, node: &mut Node) {
+        let resolution = if conflict.update.is_some() { "UPDATE" } else { "NOTHING" };
+        node.objects.push(text("Conflict Resolution", resolution));
+        let arbiters = self.table.all_indexes().filter(|index| conflict.arbiters.contains(&index.oid));
+        let arbiters: Vec<String> = arbiters.map(|index| index.name.clone()).collect();
+        if !arbiters.is_empty() {
+            node.objects.push(("Conflict Arbiter Indexes", NodeValue::List(arbiters)));
         }
-        lines
+        node.closing
+            .extend(conflict.update.as_ref().map(|update| explain_lock(&update.blind, semantic_locks)));
     }
 
     /// Inserts the rows; returns how many rows were inserted or updated.

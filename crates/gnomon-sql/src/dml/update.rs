@@ -16,7 +16,7 @@ use crate::{
     database::Shared,
     query::{
         Binder, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
-        plan::{Cte, explain_tables},
+        plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
     },
     types::{Row, limit::row_bytes},
 };
@@ -27,6 +27,8 @@ pub(crate) struct UpdatePlan {
     /// The tables of WITH.
     tables: Arc<[Cte]>,
     table: Arc<Table>,
+    /// The name that the table goes by.
+    alias: Box<str>,
     targets: Arc<TargetScan>,
     assignments: Vec<(usize, Expr)>,
     /// True if an assignment reads the table, so that all are computed before the first is made.
@@ -42,6 +44,8 @@ pub(crate) struct DeletePlan {
     /// The tables of WITH.
     tables: Arc<[Cte]>,
     table: Arc<Table>,
+    /// The name that the table goes by.
+    alias: Box<str>,
     targets: Arc<TargetScan>,
     reads_target: bool,
     pub(crate) returning: Option<Returning>,
@@ -177,7 +181,8 @@ impl UpdatePlan {
         };
         let targets = Arc::new(targets);
         let tables = binder.close_with(tables);
-        Ok(UpdatePlan { tables, table, targets, assignments, reads_target, checks, blind, returning })
+        let alias = alias.unwrap_or(&table.name).into();
+        Ok(UpdatePlan { tables, table, alias, targets, assignments, reads_target, checks, blind, returning })
     }
 
     /// The table that is updated.
@@ -185,11 +190,11 @@ impl UpdatePlan {
         &self.table
     }
 
-    /// Returns the lines that EXPLAIN prints; with how its row is locked, if there is a choice.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
-        let mut lines = explain("Update", &self.table, &self.tables, &self.targets);
-        lines.push(explain_lock(&self.blind, semantic_locks));
-        lines
+    /// Returns the nodes that EXPLAIN shows; with how its row is locked, if there is a choice.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
+        let mut node = explain("Update", (&self.table, &self.alias), &self.tables, &self.targets);
+        node.closing.push(explain_lock(&self.blind, semantic_locks));
+        node
     }
 
     /// Updates the rows; returns how many.
@@ -280,7 +285,8 @@ impl DeletePlan {
         let returning = Returning::bind(binder, &delete.returning, &scope)?;
         let reads_target = reads_before || view.looked_up_since(mark, table.oid);
         let tables = binder.close_with(tables);
-        Ok(DeletePlan { tables, table, targets: Arc::new(targets), reads_target, returning })
+        let alias = alias.unwrap_or(&table.name).into();
+        Ok(DeletePlan { tables, table, alias, targets: Arc::new(targets), reads_target, returning })
     }
 
     /// The table that is deleted from.
@@ -288,9 +294,9 @@ impl DeletePlan {
         &self.table
     }
 
-    /// Returns the lines that EXPLAIN prints.
-    pub(crate) fn explain(&self) -> Vec<String> {
-        explain("Delete", &self.table, &self.tables, &self.targets)
+    /// Returns the nodes that EXPLAIN shows.
+    pub(crate) fn explain(&self) -> Node {
+        explain("Delete", (&self.table, &self.alias), &self.tables, &self.targets)
     }
 
     /// Deletes the rows; returns how many.
@@ -336,26 +342,33 @@ impl DeletePlan {
     }
 }
 
-fn explain(what: &str, table: &Table, tables: &[Cte], targets: &TargetScan) -> Vec<String> {
-    let mut lines = vec![format!("{what} on {}", table.name)];
-    lines.extend(explain_tables(tables));
-    lines.extend(indent(targets.explain()));
-    lines
+fn explain(operation: &str, (table, alias): (&Table, &str), tables: &[Cte], targets: &TargetScan) -> Node {
+    let mut node = modify(operation, table, alias);
+    node.children = explain_tables(tables);
+    node.children.extend(targets.explain());
+    node
 }
 
-/// Returns how rows are locked, and why, for EXPLAIN.
-pub(super) fn explain_lock(blind: &Result<Arc<BlindUpdate>, Observing>, semantic_locks: bool) -> String {
-    match blind {
-        _ if !semantic_locks => "  Row Lock: exclusive (gnomon.semantic_locks is off)".into(),
-        Ok(blind) => format!("  Row Lock: update ({blind})"),
-        Err(seen) => format!("  Row Lock: exclusive ({seen})"),
+/// A node that writes rows of a table, without those beneath it.
+pub(super) fn modify(operation: &str, table: &Table, alias: &str) -> Node {
+    Node {
+        title: on(&format!("{operation} on"), &table.name, alias),
+        kind: "ModifyTable",
+        manner: vec![text("Operation", operation)],
+        objects: relation(&table.name, alias),
+        ..Node::default()
     }
 }
 
-/// The lines of a plan beneath another node.
-pub(super) fn indent(lines: Vec<String>) -> impl Iterator<Item = String> {
-    lines
-        .into_iter()
-        .enumerate()
-        .map(|(i, line)| if i == 0 { format!("  ->  {line}") } else { format!("        {line}") })
+/// Returns how rows are locked, and why, for EXPLAIN.
+pub(super) fn explain_lock(
+    blind: &Result<Arc<BlindUpdate>, Observing>,
+    semantic_locks: bool,
+) -> (&'static str, NodeValue) {
+    let lock = match blind {
+        _ if !semantic_locks => "exclusive (gnomon.semantic_locks is off)".into(),
+        Ok(blind) => format!("update ({blind})"),
+        Err(seen) => format!("exclusive ({seen})"),
+    };
+    ("Row Lock", NodeValue::Text(lock))
 }

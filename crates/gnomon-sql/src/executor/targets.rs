@@ -15,7 +15,7 @@ use super::{
     context::row_bytes,
     lock::{Locked, give_back, lock_row},
     open,
-    plan::{self, KeyAccess, LockWait, Plan},
+    plan::{self, Child, KeyAccess, LockWait, Plan},
     scan::{Ranges, RowReader, key_ranges},
     spool::{Spool, SpoolReader},
 };
@@ -106,12 +106,13 @@ impl TargetScan {
         }
     }
 
-    /// Returns how the rows are found, as EXPLAIN prints it.
-    pub fn explain(&self) -> Vec<String> {
-        match &self.find {
-            Find::Key(_, plan) | Find::Scan(plan) => plan::explain(plan),
-            Find::Join(plan) => plan.inputs().into_iter().flat_map(plan::explain).collect(),
-        }
+    /// Returns how the rows are found, as EXPLAIN shows it.
+    pub fn explain(&self) -> Vec<Child> {
+        let plans = match &self.find {
+            Find::Key(_, plan) | Find::Scan(plan) => vec![plan],
+            Find::Join(plan) => plan.inputs(),
+        };
+        plans.into_iter().map(|plan| Child::input("Outer", plan::explain(plan))).collect()
     }
 }
 

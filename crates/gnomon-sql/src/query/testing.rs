@@ -245,7 +245,7 @@ impl TestDatabase {
 
     pub(super) fn explain(&self, sql: &str) -> Vec<String> {
         match self.plan(sql, &[]) {
-            Ok(planned) => planned.explain(),
+            Ok(planned) => planned.explain().lines(),
             Err(error) => vec![format!("{error:?}")],
         }
     }

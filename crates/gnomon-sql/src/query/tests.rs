@@ -348,7 +348,10 @@ fn target_rows(db: &TestDatabase, sql: &str, txn: &mut gnomon_engine::Transactio
 #[test]
 fn targets_are_found_by_key_scan_and_join() {
     let db = database();
-    let explain = |sql: &str| db.targets(sql).expect(sql).0.explain().join(" / ");
+    let explain = |sql: &str| {
+        let nodes = db.targets(sql).expect(sql).0.explain();
+        nodes.iter().flat_map(|child| child.node.lines()).collect::<Vec<_>>().join(" / ")
+    };
     assert_eq!(
         explain("DELETE FROM t WHERE id = 2"),
         "Index Scan using t_pkey on t /   Index Cond: (id = 2)"

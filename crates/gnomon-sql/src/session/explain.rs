@@ -1,5 +1,7 @@
 //! EXPLAIN.
 
+use std::time::Duration;
+
 use gnomon_parser::ast::{Explain, Statement};
 
 use super::{
@@ -11,6 +13,7 @@ use super::{
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::SessionContext,
+    query::plan::{ExplainFormat, Node, NodeValue},
     sink::{Sink, Tag, tag},
     statement::{Executor, Plan, begin, fetch, plan},
     syntax::{option_is_on, option_text},
@@ -21,12 +24,16 @@ use crate::{
 struct Options {
     analyze: bool,
     summary: bool,
+    /// False if times of nodes are left out.
+    timing: bool,
+    format: ExplainFormat,
 }
 
 impl Options {
     /// Reads the options. Those that are on and show nothing are told of.
     fn of(explain: &Explain, notices: &mut Vec<Notice>) -> Result<Options> {
-        let (mut analyze, mut summary) = (false, None);
+        let (mut analyze, mut summary, mut timing) = (false, None, None);
+        let mut format = ExplainFormat::Text;
         let mut of_running = None;
         for option in &explain.options {
             let name = &*option.name.name;
@@ -34,11 +41,10 @@ impl Options {
                 "analyze" | "analyse" => analyze = option_is_on(option)?,
                 "summary" => summary = Some(option_is_on(option)?),
                 "format" => match option_text(option)? {
-                    "text" => {}
-                    "xml" | "json" | "yaml" => {
-                        let error = SqlError::unsupported("an EXPLAIN format other than TEXT");
-                        return Err(error.at(option.name.position));
-                    }
+                    "text" => format = ExplainFormat::Text,
+                    "xml" => format = ExplainFormat::Xml,
+                    "json" => format = ExplainFormat::Json,
+                    "yaml" => format = ExplainFormat::Yaml,
                     other => {
                         return Err(SqlError::new(
                             SqlState::INVALID_PARAMETER_VALUE,
@@ -47,11 +53,12 @@ impl Options {
                         .at(option.name.position));
                     }
                 },
-                "verbose" | "costs" | "buffers" | "timing" | "settings" | "wal" => {
+                "timing" => timing = Some(option_is_on(option)?),
+                "verbose" | "costs" | "buffers" | "settings" | "wal" => {
                     if option_is_on(option)? {
                         let what = format!("EXPLAIN option {}", name.to_uppercase());
                         notices.push(Notice::no_effect(&what, "plans show no more than they do without"));
-                        if name == "wal" || name == "timing" && of_running.is_none() {
+                        if name == "wal" {
                             of_running = Some(what);
                         }
                     }
@@ -65,11 +72,15 @@ impl Options {
                 }
             }
         }
+        if timing == Some(true) && of_running.is_none() {
+            of_running = Some("EXPLAIN option TIMING".to_owned());
+        }
         if let Some(what) = of_running.filter(|_| !analyze) {
             let message = format!("{what} requires ANALYZE");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        Ok(Options { analyze, summary: summary.unwrap_or(analyze) })
+        let (summary, timing) = (summary.unwrap_or(analyze), timing.unwrap_or(true));
+        Ok(Options { analyze, summary, timing, format })
     }
 }
 
@@ -99,10 +110,12 @@ pub(super) fn explain(
     }
     let statement = explained(explain);
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
+    let before = executor.session.shared.clock.now();
     let planned = plan_it(executor.session)?;
+    let planning = executor.session.shared.clock.now().saturating_sub(before);
     planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
-    show(executor, &options, &planned, command.values, sink)
+    show(executor, &options, &planned, (command.values, planning), sink)
 }
 
 /// EXPLAIN of EXECUTE: of the plan of a prepared statement, with the values of its parameters.
@@ -115,34 +128,81 @@ pub(super) fn explain_prepared(
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
     let options = Options::of(explain, notices)?;
+    let before = executor.session.shared.clock.now();
     let planned = prepared.plan(executor.session)?;
+    let planning = executor.session.shared.clock.now().saturating_sub(before);
     let planned = begin(executor.session, planned, &mut |session| prepared.plan(session))?;
-    show(executor, &options, &planned, values, sink)
+    show(executor, &options, &planned, (values, planning), sink)
 }
 
-/// Shows a plan whose statement has begun; with ANALYZE, runs it.
+/// The outcome of running a statement: number of rows, and the time.
+struct Ran {
+    rows: u64,
+    time: Duration,
+    /// True if the topmost node shows its time.
+    timing: bool,
+}
+
+/// Shows a plan whose statement has begun, and how long it took to make it; with ANALYZE, runs it.
 fn show(
     executor: &mut Executor<'_>,
     options: &Options,
     planned: &Plan,
-    values: &[Datum],
+    (values, planning): (&[Datum], Duration),
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
-    let mut lines = planned.explain(executor.session.settings.semantic_locks());
+    let node = planned.explain(executor.session.settings.semantic_locks());
+    let mut ran = None;
     if options.analyze {
         let before = executor.session.shared.clock.now();
         let mut running = executor.start(planned, values)?;
         let (rows, _) = fetch(executor.session, &mut running, values, 0, &mut |_, _| Ok(()))?;
-        let elapsed = executor.session.shared.clock.now().saturating_sub(before);
-        lines.push(format!("Rows: {rows}"));
-        if options.summary {
-            lines.push(format!("Execution Time: {:.3} ms", elapsed.as_secs_f64() * 1e3));
-        }
+        let time = executor.session.shared.clock.now().saturating_sub(before);
+        ran = Some(Ran { rows, time, timing: options.timing });
     }
     executor.session.end_engine_statement()?;
+    let planning = options.summary.then_some(planning);
+    let execution = ran.as_ref().filter(|_| options.summary).map(|ran| ran.time);
+    let times = [("Planning Time", planning), ("Execution Time", execution)];
+    let texts = match options.format {
+        ExplainFormat::Text => lines(node, ran.as_ref(), times),
+        format => vec![document(node, ran.as_ref(), times).document(format)],
+    };
     sink.columns(&[text_column("QUERY PLAN")])?;
     plain_context(|context| {
-        lines.into_iter().try_for_each(|line| sink.row(context, &[Datum::Text(line.into())]))
+        texts.into_iter().try_for_each(|text| sink.row(context, &[Datum::Text(text.into())]))
     })?;
     tag("EXPLAIN")
+}
+
+/// Times of a statement, each with its name, as far as they are shown.
+type Times = [(&'static str, Option<Duration>); 2];
+
+fn lines(node: Option<Node>, ran: Option<&Ran>, times: Times) -> Vec<String> {
+    let mut lines = node.map_or_else(Vec::new, |node| node.lines());
+    lines.extend(ran.map(|ran| format!("Rows: {}", ran.rows)));
+    let times = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
+    lines.extend(times.map(|(name, time)| format!("{name}: {} ms", millis(time))));
+    lines
+}
+
+/// The values of the structured formats, in PostgreSQL's order. The run is that of the topmost node: those beneath are
+/// not measured.
+fn document(node: Option<Node>, ran: Option<&Ran>, [planning, execution]: Times) -> NodeValue {
+    let actual = ran.map(|ran| {
+        let time = ran.timing.then(|| ("Actual Total Time", NodeValue::Plain(millis(ran.time))));
+        let rows = ("Actual Rows", NodeValue::Plain(ran.rows.to_string()));
+        time.into_iter().chain([rows, ("Actual Loops", NodeValue::Plain("1".to_owned()))]).collect()
+    });
+    let actual = actual.unwrap_or_default();
+    let mut values: Vec<_> = node.map(|node| ("Plan", node.group(actual))).into_iter().collect();
+    let time = |(name, time): (_, Option<Duration>)| Some((name, NodeValue::Plain(millis(time?))));
+    values.extend(time(planning));
+    values.extend(ran.map(|_| ("Triggers", NodeValue::Groups("Trigger", Vec::new()))));
+    values.extend(time(execution));
+    NodeValue::Group(values)
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1e3)
 }

@@ -11,7 +11,7 @@ use crate::{
     database::progress::Shown,
     dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
-    query::{Binder, ParameterNames, Planned, ResultColumn},
+    query::{Binder, ParameterNames, Planned, ResultColumn, plan::Node},
     types::{Context, Datum, Type, datetime::IntervalStyle},
 };
 
@@ -106,15 +106,15 @@ impl Plan {
         Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing))
     }
 
-    /// The lines of EXPLAIN, where updates that commute share locks or not.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Vec<String> {
-        match &self.kind {
+    /// The nodes of EXPLAIN, where updates that commute share locks or not; none for a statement without a plan.
+    pub(crate) fn explain(&self, semantic_locks: bool) -> Option<Node> {
+        Some(match &self.kind {
             Kind::Query(planned) => planned.explain(),
             Kind::Insert(plan) => plan.explain(semantic_locks),
             Kind::Update(plan) => plan.explain(semantic_locks),
             Kind::Delete(plan) => plan.explain(),
-            Kind::Call(_) => Vec::new(),
-        }
+            Kind::Call(_) => return None,
+        })
     }
 
     /// True if a plan means the same as one that would be made now, for another run of the same call too.

@@ -1,10 +1,13 @@
-//! EXPLAIN: a plan as lines of text, in PostgreSQL's manner.
+//! EXPLAIN: the nodes of a plan, in PostgreSQL's manner.
 
 use std::collections::BTreeSet;
 
 use gnomon_engine::Direction;
 
-use super::{Access, Cte, JoinKind, Plan, RowsFrom, SortKey, TableScan};
+use super::{
+    Access, Cte, FunctionScan, JoinKind, Plan, RowsFrom, SortKey, TableScan,
+    shown::{Child, Node, NodeValue},
+};
 use crate::{
     catalog::model::Table,
     executor::{
@@ -13,20 +16,16 @@ use crate::{
     },
 };
 
-/// The lines of a plan.
-pub fn explain(plan: &Plan) -> Vec<String> {
+/// The nodes of a plan.
+pub fn explain(plan: &Plan) -> Node {
     let mut relations = 0;
     count_relations(plan, &mut relations);
-    let mut printer = Printer { lines: Vec::new(), qualified: relations > 1, printed: BTreeSet::new() };
-    printer.plan(plan, 0);
-    printer.lines
+    Builder { qualified: relations > 1, seen: BTreeSet::new() }.plan(plan)
 }
 
-/// The lines of common table expressions, beneath a statement that is no plan.
-pub fn explain_tables(tables: &[Cte]) -> Vec<String> {
-    let mut printer = Printer { lines: Vec::new(), qualified: true, printed: BTreeSet::new() };
-    printer.tables(tables, 0);
-    printer.lines
+/// The nodes of common table expressions, beneath a statement that is no plan.
+pub fn explain_tables(tables: &[Cte]) -> Vec<Child> {
+    Builder { qualified: true, seen: BTreeSet::new() }.tables(tables)
 }
 
 fn count_relations(plan: &Plan, count: &mut usize) {
@@ -36,28 +35,30 @@ fn count_relations(plan: &Plan, count: &mut usize) {
     plan.inputs().into_iter().for_each(|input| count_relations(input, count));
 }
 
-struct Printer {
-    lines: Vec<String>,
+struct Builder {
     qualified: bool,
-    /// The subqueries that were printed, by number.
-    printed: BTreeSet<usize>,
+    /// The subqueries that have their nodes, by number.
+    seen: BTreeSet<usize>,
 }
 
-impl Printer {
+impl Builder {
     fn text(&self, expr: &Expr) -> String {
-        let text = DisplayExpr { expr, qualified: self.qualified }.to_string();
+        let text = self.bare(expr);
         // Operators bring their parentheses.
         if text.starts_with('(') { text } else { format!("({text})") }
     }
 
-    fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> String {
-        let texts = exprs.into_iter().map(|expr| DisplayExpr { expr, qualified: self.qualified }.to_string());
-        texts.collect::<Vec<_>>().join(", ")
+    fn bare(&self, expr: &Expr) -> String {
+        DisplayExpr { expr, qualified: self.qualified }.to_string()
     }
 
-    fn keys(&self, keys: &[SortKey]) -> String {
+    fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> NodeValue {
+        NodeValue::List(exprs.into_iter().map(|expr| self.bare(expr)).collect())
+    }
+
+    fn keys(&self, keys: &[SortKey]) -> NodeValue {
         let texts = keys.iter().map(|key| {
-            let mut text = DisplayExpr { expr: &key.expr, qualified: self.qualified }.to_string();
+            let mut text = self.bare(&key.expr);
             if key.descending {
                 text.push_str(" DESC");
             }
@@ -66,150 +67,228 @@ impl Printer {
             }
             text
         });
-        texts.collect::<Vec<_>>().join(", ")
+        NodeValue::List(texts.collect())
     }
 
-    /// Prints a plan; the top one at indent 0, those below behind an arrow.
-    fn plan(&mut self, plan: &Plan, indent: usize) {
-        let (name, details, subplans) = self.node(plan);
-        match indent {
-            0 => self.lines.push(name),
-            _ => self.lines.push(format!("{:1$}->  {name}", "", indent - 4)),
-        }
-        for (label, value) in details {
-            self.lines.push(format!("{:1$}{label}: {value}", "", indent + 2));
-        }
-        if let Plan::With(node) = plan {
-            self.tables(&node.tables, indent);
-            self.plan(&node.body, indent + 6);
+    /// A plan with all that is beneath it.
+    fn plan(&mut self, plan: &Plan) -> Node {
+        let mut node = self.node(plan);
+        if let Plan::With(with) = plan {
+            node.children = self.tables(&with.tables);
+            node.children.push(Child::input("Outer", self.plan(&with.body)));
         } else {
-            plan.inputs().into_iter().for_each(|input| self.plan(input, indent + 6));
-        }
-        for subquery in subplans {
-            if self.printed.insert(subquery.id) {
-                let name = if subquery.correlated { "SubPlan" } else { "InitPlan" };
-                self.role(format!("{name} {}", subquery.id + 1), &subquery.plan, indent);
-                if let Some(keyed) = &subquery.keyed {
-                    self.lines.push(format!("{:1$}{name} {2} (hashed)", "", indent + 2, subquery.id + 1));
-                    let equal = self.text(&Expr::and(keyed.equalities.clone()));
-                    self.lines.push(format!("{:1$}Hash Cond: {equal}", "", indent + 4));
-                    self.plan(&keyed.plan, indent + 8);
-                }
+            for (i, input) in plan.inputs().into_iter().enumerate() {
+                let relationship = match plan {
+                    Plan::Append(_) | Plan::SetOperation(_) => "Member",
+                    _ if i == 0 => "Outer",
+                    _ => "Inner",
+                };
+                node.children.push(Child::input(relationship, self.plan(input)));
             }
         }
-    }
-
-    /// Prints the plans of common table expressions.
-    fn tables(&mut self, tables: &[Cte], indent: usize) {
-        for cte in tables {
-            self.role(format!("CTE {}", cte.name), &cte.plan, indent);
-            if let Some((recursive, _)) = &cte.recursive {
-                self.role(format!("CTE {} (recursive)", cte.name), recursive, indent);
-            }
-        }
-    }
-
-    /// Prints a plan that is no input of the node above it: what it is for, then itself.
-    fn role(&mut self, role: String, plan: &Plan, indent: usize) {
-        self.lines.push(format!("{:1$}{role}", "", indent + 2));
-        self.plan(plan, indent + 8);
-    }
-
-    /// A node's name, what is said of it, and the subqueries in its expressions.
-    fn node<'p>(&self, plan: &'p Plan) -> (String, Vec<(&'static str, String)>, Vec<&'p Subquery>) {
-        let mut details = Vec::new();
         let mut subqueries = Vec::new();
         plan.exprs(&mut |expr| find_subqueries(expr, &mut subqueries));
-        let filter = |details: &mut Vec<_>, condition: Option<&Expr>| {
-            if let Some(condition) = condition {
-                details.push(("Filter", self.text(condition)));
+        for subquery in subqueries {
+            if self.seen.insert(subquery.id) {
+                self.subquery(subquery, &mut node.children);
             }
-        };
-        let name = match plan {
-            Plan::Values(node) => {
-                if node.rows.len() == 1 {
-                    "Result".to_owned()
-                } else {
-                    "Values Scan".to_owned()
-                }
+        }
+        node
+    }
+
+    fn subquery(&mut self, subquery: &Subquery, children: &mut Vec<Child>) {
+        let relationship = if subquery.correlated { "SubPlan" } else { "InitPlan" };
+        let name = format!("{relationship} {}", subquery.id + 1);
+        if let Some(keyed) = &subquery.keyed {
+            let hashed = Some(format!("{name} (hashed)"));
+            children.push(self.named(relationship, Some(name), &subquery.plan));
+            let condition = Some(self.text(&Expr::and(keyed.equalities.clone())));
+            children.push(Child { condition, ..self.named(relationship, hashed, &keyed.plan) });
+        } else {
+            children.push(self.named(relationship, Some(name), &subquery.plan));
+        }
+    }
+
+    fn tables(&mut self, tables: &[Cte]) -> Vec<Child> {
+        let mut children = Vec::new();
+        for cte in tables {
+            let name = format!("CTE {}", cte.name);
+            let recursive = Some(format!("{name} (recursive)"));
+            children.push(self.named("InitPlan", Some(name), &cte.plan));
+            if let Some((plan, _)) = &cte.recursive {
+                children.push(self.named("InitPlan", recursive, plan));
             }
-            Plan::TableScan(node) => {
-                filter(&mut details, node.filter.as_ref());
-                let (name, condition) = scan_name(node);
-                if let Some(condition) = condition {
-                    details.insert(0, ("Index Cond", self.text(&condition)));
-                }
-                let is_point = matches!(&node.access, Access::Key(access) if access.point);
-                let partitions = partitions(&node.table, is_point || node.pruning.is_some());
-                details.extend(partitions.map(|partitions| ("Partitions", partitions)));
-                name
-            }
-            Plan::VirtualScan(node) => {
-                filter(&mut details, node.filter.as_ref());
-                on("Seq Scan on", node.table.name(), &node.alias)
-            }
-            Plan::FunctionScan(node) => {
-                let names: Vec<&str> = node
-                    .functions
-                    .iter()
-                    .map(|function| match function {
-                        RowsFrom::Set { function, .. } => function.name(),
-                        RowsFrom::Scalar(_) => node.alias.as_str(),
-                    })
-                    .collect();
-                on("Function Scan on", &names.join(", "), &node.alias)
-            }
-            Plan::CteScan(node) => format!("CTE Scan on {}", node.name),
-            Plan::Filter(node) => {
-                filter(&mut details, Some(&node.condition));
-                "Filter".to_owned()
-            }
+        }
+        children
+    }
+
+    /// A plan that is no input of the node above it.
+    fn named(&mut self, relationship: &'static str, name: Option<String>, plan: &Plan) -> Child {
+        Child { name, ..Child::input(relationship, self.plan(plan)) }
+    }
+
+    /// A node without those beneath it.
+    fn node(&self, plan: &Plan) -> Node {
+        match plan {
+            Plan::Values(node) if node.rows.len() == 1 => simple("Result"),
+            Plan::Values(_) => Node { objects: vec![text("Alias", "*VALUES*")], ..simple("Values Scan") },
+            Plan::TableScan(node) => self.table_scan(node),
+            Plan::VirtualScan(node) => Node {
+                title: on("Seq Scan on", node.table.name(), &node.alias),
+                kind: "Seq Scan",
+                objects: relation(node.table.name(), &node.alias),
+                details: self.filter(node.filter.as_ref()),
+                ..Node::default()
+            },
+            Plan::FunctionScan(node) => function_scan(node),
+            Plan::CteScan(node) => Node {
+                title: format!("CTE Scan on {}", node.name),
+                objects: vec![text("CTE Name", &node.name), text("Alias", &node.name)],
+                ..simple("CTE Scan")
+            },
+            Plan::Filter(node) => Node { details: self.filter(Some(&node.condition)), ..simple("Filter") },
             Plan::Project(node) => {
-                details.push(("Output", self.list(&node.columns)));
-                "Project".to_owned()
+                Node { details: vec![("Output", self.list(&node.columns))], ..simple("Project") }
             }
-            Plan::ProjectSet(_) => "ProjectSet".to_owned(),
-            Plan::NestedLoop(node) => {
-                if let Some(condition) = &node.condition {
-                    details.push(("Join Filter", self.text(condition)));
-                }
-                join_name("Nested Loop", "Nested Loop", node.kind)
-            }
+            Plan::ProjectSet(_) => simple("ProjectSet"),
+            Plan::NestedLoop(node) => Node {
+                title: join_name("Nested Loop", "Nested Loop", node.kind),
+                manner: vec![join_type(node.kind)],
+                details: self.join_filter(node.condition.as_ref()),
+                ..simple("Nested Loop")
+            },
             Plan::HashJoin(node) => {
-                let mut equal = Vec::new();
-                for (left, right) in &node.keys {
-                    equal.push(format!("({} = {})", self.list([left]), self.list([right])));
+                let equal = node
+                    .keys
+                    .iter()
+                    .map(|(left, right)| format!("({} = {})", self.bare(left), self.bare(right)));
+                let equal: Vec<String> = equal.collect();
+                let condition = equal.join(" AND ");
+                let condition = if equal.len() > 1 { format!("({condition})") } else { condition };
+                let mut details = vec![("Hash Cond", NodeValue::Text(condition))];
+                details.extend(self.join_filter(node.condition.as_ref()));
+                Node {
+                    title: join_name("Hash Join", "Hash", node.kind),
+                    manner: vec![join_type(node.kind)],
+                    details,
+                    ..simple("Hash Join")
                 }
-                let text = equal.join(" AND ");
-                details.push(("Hash Cond", if equal.len() > 1 { format!("({text})") } else { text }));
-                if let Some(condition) = &node.condition {
-                    details.push(("Join Filter", self.text(condition)));
-                }
-                join_name("Hash Join", "Hash", node.kind)
             }
-            Plan::Sort(node) => {
-                details.push(("Sort Key", self.keys(&node.keys)));
-                "Sort".to_owned()
-            }
-            Plan::Limit(_) => "Limit".to_owned(),
+            Plan::Sort(node) => Node { details: vec![("Sort Key", self.keys(&node.keys))], ..simple("Sort") },
+            Plan::Limit(_) => simple("Limit"),
             Plan::Aggregate(node) => {
-                if !node.keys.is_empty() {
-                    details.push(("Group Key", self.list(&node.keys)));
+                let (title, strategy) = match node.keys.is_empty() {
+                    true => ("Aggregate", "Plain"),
+                    false => ("HashAggregate", "Hashed"),
+                };
+                let keys = (!node.keys.is_empty()).then(|| ("Group Key", self.list(&node.keys)));
+                Node {
+                    title: title.to_owned(),
+                    manner: vec![text("Strategy", strategy), text("Partial Mode", "Simple")],
+                    details: keys.into_iter().collect(),
+                    ..simple("Aggregate")
                 }
-                if node.keys.is_empty() { "Aggregate".to_owned() } else { "HashAggregate".to_owned() }
             }
-            Plan::Window(_) => "WindowAgg".to_owned(),
-            Plan::Distinct(_) => "Unique".to_owned(),
-            Plan::Append(_) => "Append".to_owned(),
+            Plan::Window(_) => simple("WindowAgg"),
+            Plan::Distinct(_) => simple("Unique"),
+            Plan::Append(_) => simple("Append"),
             Plan::SetOperation(node) => {
                 let all = if node.all { " All" } else { "" };
-                format!("HashSetOp {}{all}", if node.except { "Except" } else { "Intersect" })
+                let command = format!("{}{all}", if node.except { "Except" } else { "Intersect" });
+                Node {
+                    title: format!("HashSetOp {command}"),
+                    manner: vec![text("Strategy", "Hashed")],
+                    objects: vec![text("Command", &command)],
+                    ..simple("SetOp")
+                }
             }
-            Plan::LockRows(_) => "LockRows".to_owned(),
-            Plan::With(_) => "With".to_owned(),
-        };
-        (name, details, subqueries)
+            Plan::LockRows(_) => simple("LockRows"),
+            Plan::With(_) => simple("With"),
+        }
     }
+
+    fn filter(&self, condition: Option<&Expr>) -> Vec<(&'static str, NodeValue)> {
+        condition.map(|condition| ("Filter", NodeValue::Text(self.text(condition)))).into_iter().collect()
+    }
+
+    fn join_filter(&self, condition: Option<&Expr>) -> Vec<(&'static str, NodeValue)> {
+        condition
+            .map(|condition| ("Join Filter", NodeValue::Text(self.text(condition))))
+            .into_iter()
+            .collect()
+    }
+
+    fn table_scan(&self, node: &TableScan) -> Node {
+        let table = &node.table;
+        let mut details = Vec::new();
+        let (kind, title, mut objects) = match &node.access {
+            Access::Full(direction) => {
+                let what = match direction {
+                    Direction::Forward => "Seq Scan on",
+                    Direction::Backward => "Seq Scan Backward on",
+                };
+                ("Seq Scan", on(what, &table.name, &node.alias), vec![])
+            }
+            Access::Key(access) => {
+                let (backward, direction) = match access.direction {
+                    Direction::Forward => ("", "Forward"),
+                    Direction::Backward => ("Backward ", "Backward"),
+                };
+                let index = &access.index_of(table).name;
+                if !access.conditions.is_empty() {
+                    let condition = self.text(&Expr::and(access.conditions.clone()));
+                    details.push(("Index Cond", NodeValue::Text(condition)));
+                }
+                let what = format!("Index Scan {backward}using {index} on");
+                let objects = vec![text("Scan Direction", direction), text("Index Name", index)];
+                ("Index Scan", on(&what, &table.name, &node.alias), objects)
+            }
+        };
+        details.extend(self.filter(node.filter.as_ref()));
+        let is_point = matches!(&node.access, Access::Key(access) if access.point);
+        let partitions = partitions(table, is_point || node.pruning.is_some());
+        details.extend(partitions.map(|partitions| ("Partitions", NodeValue::Text(partitions))));
+        objects.extend(relation(&table.name, &node.alias));
+        Node { title, kind, objects, details, ..Node::default() }
+    }
+}
+
+fn function_scan(node: &FunctionScan) -> Node {
+    let names = node.functions.iter().map(|function| match function {
+        RowsFrom::Set { function, .. } => function.name(),
+        RowsFrom::Scalar(_) => node.alias.as_str(),
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    Node {
+        title: on("Function Scan on", &names, &node.alias),
+        objects: vec![text("Function Name", &names), text("Alias", &node.alias)],
+        ..simple("Function Scan")
+    }
+}
+
+/// A node whose title is its kind.
+fn simple(kind: &'static str) -> Node {
+    Node { title: kind.to_owned(), kind, ..Node::default() }
+}
+
+/// A named text.
+pub fn text(name: &'static str, value: &str) -> (&'static str, NodeValue) {
+    (name, NodeValue::Text(value.to_owned()))
+}
+
+/// The table that a node works on.
+pub fn relation(name: &str, alias: &str) -> Vec<(&'static str, NodeValue)> {
+    vec![text("Relation Name", name), text("Alias", alias)]
+}
+
+fn join_type(kind: JoinKind) -> (&'static str, NodeValue) {
+    let kind = match kind {
+        JoinKind::Inner => "Inner",
+        JoinKind::Left => "Left",
+        JoinKind::Right => "Right",
+        JoinKind::Full => "Full",
+    };
+    text("Join Type", kind)
 }
 
 /// Returns which partitions of a table are looked at, if it has them: those that their key leads to, or all.
@@ -230,7 +309,8 @@ fn find_subqueries<'e>(expr: &'e Expr, out: &mut Vec<&'e Subquery>) {
     expr.children(&mut |child| find_subqueries(child, out));
 }
 
-fn on(what: &str, name: &str, alias: &str) -> String {
+/// The title of a node that works on a table.
+pub fn on(what: &str, name: &str, alias: &str) -> String {
     match name == alias {
         true => format!("{what} {name}"),
         false => format!("{what} {name} {alias}"),
@@ -243,20 +323,5 @@ fn join_name(inner: &str, stem: &str, kind: JoinKind) -> String {
         JoinKind::Left => format!("{stem} Left Join"),
         JoinKind::Right => format!("{stem} Right Join"),
         JoinKind::Full => format!("{stem} Full Join"),
-    }
-}
-
-/// A scan's name, and the condition that its key stands for.
-fn scan_name(node: &TableScan) -> (String, Option<Expr>) {
-    let table = &node.table;
-    match &node.access {
-        Access::Full(Direction::Forward) => (on("Seq Scan on", &table.name, &node.alias), None),
-        Access::Full(Direction::Backward) => (on("Seq Scan Backward on", &table.name, &node.alias), None),
-        Access::Key(access) => {
-            let backward = if access.direction == Direction::Backward { "Backward " } else { "" };
-            let what = format!("Index Scan {backward}using {} on", access.index_of(table).name);
-            let condition = (!access.conditions.is_empty()).then(|| Expr::and(access.conditions.clone()));
-            (on(&what, &table.name, &node.alias), condition)
-        }
     }
 }

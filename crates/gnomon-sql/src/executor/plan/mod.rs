@@ -6,6 +6,7 @@
 mod access;
 mod explain;
 mod frame;
+mod shown;
 mod visit;
 
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use crate::{
 };
 
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
-pub use explain::{explain, explain_tables};
+pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
+pub use shown::{Child, ExplainFormat, Node, NodeValue};
 
 /// A node of a plan with everything below it.
 #[derive(Clone, Debug)]
