@@ -12,6 +12,7 @@ mod large;
 mod limits;
 mod locks;
 mod memory;
+mod names;
 mod partitions;
 mod row_lists;
 mod semantic_locks;

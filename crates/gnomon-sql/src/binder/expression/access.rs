@@ -38,7 +38,7 @@ impl ExpressionBinder<'_, '_> {
         if is_system_column(name) && !place.scope.relations.is_empty() {
             return Err(unsupported_column(name));
         }
-        Err(SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")))
+        Err(place.scope.missing_column(None, name))
     }
 
     /// Binds a column with the names that qualify it.

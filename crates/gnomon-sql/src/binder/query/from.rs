@@ -131,7 +131,7 @@ impl QueryBinder<'_, '_> {
             // LATERAL on the right of a join that keeps its right rows could find no left row to refer to.
             let seen = matches!(kind, JoinKind::Inner | JoinKind::Left).then_some(&left);
             let right = self.table_reference(&join.right, cx, before, seen)?;
-            left = self.join(left, right, kind, join, cx)?;
+            left = self.join(left, right, kind, join, (cx, before))?;
             if let Some(alias) = &join.alias {
                 left = aliased_join(left, alias)?;
             }
@@ -145,7 +145,7 @@ impl QueryBinder<'_, '_> {
         right: Piece,
         kind: JoinKind,
         join: &Join,
-        cx: &FromCx<'_>,
+        (cx, before): (&FromCx<'_>, &Scope<'_>),
     ) -> Result<Piece> {
         check_aliases(&left.relations, &right.relations)?;
         let mut condition = Vec::new();
@@ -168,6 +168,7 @@ impl QueryBinder<'_, '_> {
         let columns = merged.into_iter().chain(rest(left.columns)).chain(rest(right.columns)).collect();
         let mut scope = Scope::within(cx.level);
         (scope.relations, scope.columns) = (relations, columns);
+        scope.beyond.push(&before.relations);
         if let JoinCondition::On(on) = &join.condition {
             let on = self.expressions().bind_condition(on, Place::new(&scope, Clause::JoinOn))?;
             on.split_and(&mut condition);
@@ -235,7 +236,11 @@ impl QueryBinder<'_, '_> {
             }
             false => cx.level,
         };
-        let inner = Scope::of_query(Place::new(around, Clause::FromQuery));
+        let mut inner = Scope::of_query(Place::new(around, Clause::FromQuery));
+        if !reference.is_lateral {
+            inner.beyond.push(&before.relations);
+            inner.beyond.extend(left.map(|left| &*left.relations));
+        }
         let BoundQuery { plan, columns, .. } =
             self.bind_query(&reference.query, &inner, Output::Own, None)?;
         let (params, _) = inner.into_captures();

@@ -1,5 +1,6 @@
 //! Names: which relations and columns an expression can refer to, at its own query level and at those around it.
 
+mod candidates;
 mod place;
 
 use std::{
@@ -59,6 +60,8 @@ pub struct Scope<'p> {
     depth: usize,
     /// Relations, in the order of FROM.
     pub relations: Vec<ScopeRelation>,
+    /// Relations of the same FROM that cannot be named from here: for messages.
+    pub beyond: Vec<&'p [ScopeRelation]>,
     /// Columns that can be named without their relation, in the order of `*`.
     pub columns: Vec<ScopeColumn>,
     /// Values of the parent's row that this level uses: slot, and expression in the parent's terms.
@@ -224,10 +227,7 @@ impl<'p> Scope<'p> {
                     }
                     (None, _) if is_system_column(name) => return Err(unsupported_column(name)),
                     (None, _) => {
-                        return Err(SqlError::new(
-                            SqlState::UNDEFINED_COLUMN,
-                            format!("column {relation}.{name} does not exist"),
-                        ));
+                        return Err(self.missing_column(Some(relation), name));
                     }
                 }
             }
@@ -303,30 +303,6 @@ impl<'p> Scope<'p> {
         Ok(columns.map(|columns| {
             columns.into_iter().map(|column| self.reach(Found::Outside(column), numbers)).collect()
         }))
-    }
-
-    /// The alias under which a relation of this own name can be reached, here or around.
-    fn alias_of(&self, name: &str) -> Option<&str> {
-        self.relations
-            .iter()
-            .find(|relation| relation.aliased.as_deref() == Some(name))
-            .map(|relation| relation.name.as_str())
-            .or_else(|| self.parent.and_then(|parent| parent.alias_of(name)))
-    }
-
-    /// The error for a relation that no level has.
-    pub fn missing_relation(&self, name: &str) -> SqlError {
-        match self.alias_of(name) {
-            Some(alias) => SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("invalid reference to FROM-clause entry for table \"{name}\""),
-            )
-            .hint(format!("Perhaps you meant to reference the table alias \"{alias}\".")),
-            None => SqlError::new(
-                SqlState::UNDEFINED_TABLE,
-                format!("missing FROM-clause entry for table \"{name}\""),
-            ),
-        }
     }
 
     /// Makes a slot of a column found around this level. The slot is set when this level's plan is opened.

@@ -1,0 +1,113 @@
+//! Names that are not there and names that are chosen, as PostgreSQL 15 answers.
+
+use crate::support::{database, ok, run};
+use gnomon_sql::session::SessionOptions;
+
+/// Queries and the hint of their error, empty if it has none.
+const HINTS: [(&str, &str); 39] = [
+    ("select fields.nam from fields", "Perhaps you meant to reference the column \"fields.name\"."),
+    ("select nam from fields", "Perhaps you meant to reference the column \"fields.name\"."),
+    (
+        "select nmae from authors, r",
+        "Perhaps you meant to reference the column \"authors.name\" or the column \"r.name\".",
+    ),
+    (
+        "select f.name from fields f where fields.id=1",
+        "Perhaps you meant to reference the table alias \"f\".",
+    ),
+    ("select author.id from authors a", ""),
+    ("select authors.id from authors a", "Perhaps you meant to reference the table alias \"a\"."),
+    ("select xyzzy from fields", ""),
+    ("select fields.xyzzy from fields", ""),
+    (
+        "select idd from fields, authors",
+        "Perhaps you meant to reference the column \"fields.id\" or the column \"authors.id\".",
+    ),
+    ("select id from fields, lateral (select fields2.id) x", ""),
+    ("select * from fields join authors on r.id=1, r", ""),
+    (
+        "select * from authors, fields join r on authors.id=1",
+        "There is an entry for table \"authors\", but it cannot be referenced from this part of the query.",
+    ),
+    (
+        "select * from authors, (select authors.id) x",
+        "There is an entry for table \"authors\", but it cannot be referenced from this part of the query.",
+    ),
+    (
+        "select * from authors, (select name2) x",
+        "Perhaps you meant to reference the column \"authors.name\".",
+    ),
+    (
+        "select * from authors, (select \"First Name\") x",
+        "There is a column named \"First Name\" in table \"authors\", but it cannot be referenced from this part of the query.",
+    ),
+    (
+        "select * from authors join fields on label2=1",
+        "Perhaps you meant to reference the column \"fields.label\".",
+    ),
+    ("select firstname from authors", "Perhaps you meant to reference the column \"authors.First Name\"."),
+    (
+        "select \"first name\" from authors",
+        "Perhaps you meant to reference the column \"authors.First Name\".",
+    ),
+    ("insert into fields values (1) on conflict(id) do update set name=exclude.name", ""),
+    (
+        "insert into fields as q values (1) returning fields.id",
+        "Perhaps you meant to reference the table alias \"q\".",
+    ),
+    (
+        "delete from fields using authors where authors.nam=1",
+        "Perhaps you meant to reference the column \"authors.name\".",
+    ),
+    ("select labl from fields f group by label", "Perhaps you meant to reference the column \"f.label\"."),
+    (
+        "create view vv as select fields.nmae from fields",
+        "Perhaps you meant to reference the column \"fields.name\".",
+    ),
+    (
+        "select naem, count(*) from fields group by 1",
+        "Perhaps you meant to reference the column \"fields.name\".",
+    ),
+    (
+        "select a from fields a, authors b where a.auther_id = b.id",
+        "Perhaps you meant to reference the column \"a.author_id\".",
+    ),
+    ("select auth_id from fields", "Perhaps you meant to reference the column \"fields.author_id\"."),
+    ("select authorid from fields", "Perhaps you meant to reference the column \"fields.author_id\"."),
+    (
+        "select x.id from (select id as idx from fields) x",
+        "Perhaps you meant to reference the column \"x.idx\".",
+    ),
+    ("select tablename.id from fields", ""),
+    ("with w as (select 1 as a) select w.b from w", ""),
+    ("with w as (select 1 as aa) select ab from w", "Perhaps you meant to reference the column \"w.aa\"."),
+    (
+        "select pg_catalog.fields.id from fields",
+        "There is an entry for table \"fields\", but it cannot be referenced from this part of the query.",
+    ),
+    ("select public.fields.nam from fields", "Perhaps you meant to reference the column \"fields.name\"."),
+    ("select label from authors a, (select id from fields) x", ""),
+    (
+        "select * from fields f, authors a join r on f.id=r.id",
+        "There is an entry for table \"f\", but it cannot be referenced from this part of the query.",
+    ),
+    ("delete from fields returning authors.id", ""),
+    ("update fields set name='x' from authors where field.id=1", ""),
+    ("select (select fields.nam) from fields", "Perhaps you meant to reference the column \"fields.name\"."),
+    ("select i.id from fields, r where exists (select 1 from authors where nmae = 1)", ""),
+];
+
+#[test]
+fn errors_name_the_columns_and_relations_that_may_have_been_meant() {
+    let mut session = database().session(SessionOptions::default()).expect("a session");
+    ok(
+        &mut session,
+        "CREATE TABLE authors (id int, name text, \"First Name\" text);
+         CREATE TABLE fields (id int, name text, label text, author_id int);
+         CREATE TABLE r (id int, name text)",
+    );
+    for (sql, expected) in HINTS {
+        let error = run(&mut session, sql).map(drop).expect_err(sql);
+        assert_eq!(error.report().hint.as_deref().unwrap_or_default(), expected, "{sql}: {error}");
+    }
+}
