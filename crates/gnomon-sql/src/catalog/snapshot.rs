@@ -183,6 +183,11 @@ impl Catalog {
         self.names.get(schema).is_some_and(|names| names.contains_key(name))
     }
 
+    /// True if a table of the schema has a constraint of this name.
+    pub fn has_constraint(&self, schema: &str, name: &str) -> bool {
+        self.tables().any(|table| table.schema == schema && table.constraint(name).is_some())
+    }
+
     /// True if the schema has no relations and no procedures.
     pub fn schema_is_empty(&self, schema: &str) -> bool {
         self.names.get(schema).is_none_or(HashMap::is_empty)

@@ -134,11 +134,9 @@ impl ColumnReader<'_> {
             }
             ConstraintKind::Check(expression) => {
                 refuse_attributes(&constraint.attributes)?;
-                self.spec.constraints.push(ConstraintSpec::Check {
-                    name,
-                    column: Some(self.spec.column.name.clone()),
-                    expression: Box::new(expression.clone()),
-                });
+                self.spec
+                    .constraints
+                    .push(ConstraintSpec::Check { name, expression: Box::new(expression.clone()) });
             }
             ConstraintKind::Unique(index) | ConstraintKind::PrimaryKey(index) => {
                 let mut columns = key_columns(constraint, index)?;

@@ -1,6 +1,6 @@
 //! Constraints, as CREATE TABLE and ALTER TABLE have them. What is not carried out is refused here.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_parser::{
     Position,
@@ -26,7 +26,7 @@ use crate::{
 /// A constraint, with the columns by name.
 pub(super) enum ConstraintSpec {
     Key { name: Option<String>, primary: bool, columns: Vec<IndexKey> },
-    Check { name: Option<String>, column: Option<String>, expression: Box<ast::Expr> },
+    Check { name: Option<String>, expression: Box<ast::Expr> },
 }
 
 /// Constraints are checked at once here, which NOT DEFERRABLE and INITIALLY IMMEDIATE ask for anyway.
@@ -108,7 +108,7 @@ pub(super) fn constraint_spec(constraint: &Constraint) -> Result<ConstraintSpec>
         }
         ConstraintKind::Check(expression) => {
             refuse_attributes(&constraint.attributes)?;
-            Ok(ConstraintSpec::Check { name, column: None, expression: Box::new(expression.clone()) })
+            Ok(ConstraintSpec::Check { name, expression: Box::new(expression.clone()) })
         }
         _ => Err(unsupported_constraint(constraint)),
     }
@@ -134,28 +134,38 @@ pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &Constr
                 table.indexes.push(index);
             }
         }
-        ConstraintSpec::Check { name, column, expression } => {
-            let name = match name {
-                Some(name) if table.has_constraint_or_index(name) => {
-                    return Err(duplicate_constraint(table, name));
-                }
-                Some(name) => name.clone(),
-                None => choose_name(&table.name, column.as_deref().unwrap_or(""), "check", |name| {
-                    table.has_constraint_or_index(name)
-                }),
-            };
+        ConstraintSpec::Check { name, expression } => {
             let expression =
                 ddl.session.with_types(|types, view| fixed_expression_text(expression, types, view))?;
-            let check = Check { name, expression };
+            let mut check = Check { name: name.clone().unwrap_or_default(), expression };
             let shape = Arc::new(table.clone());
-            ddl.session.with_types(|types, view| {
+            let bound = ddl.session.with_types(|types, view| {
                 let mut binder = Binder::new(view, types, &[]);
                 bind_check(&mut binder, &shape, &check)
             })?;
+            match name {
+                Some(name) if table.has_constraint_or_index(name) => {
+                    return Err(duplicate_constraint(table, name));
+                }
+                Some(_) => {}
+                None => check.name = check_name(ddl, table, &bound.condition.columns()),
+            }
             table.checks.push(check);
         }
     }
     Ok(())
+}
+
+/// A name for a CHECK that was given none. Its column is part of it, if its condition has only one.
+fn check_name(ddl: &mut Ddl<'_>, table: &Table, columns: &BTreeSet<usize>) -> String {
+    let view = ddl.session.view();
+    let column = match columns.iter().copied().collect::<Vec<_>>()[..] {
+        [column] => &*table.columns[column].name,
+        _ => "",
+    };
+    choose_name(&table.name, column, "check", |name| {
+        table.has_constraint_or_index(name) || view.catalog.has_constraint(&table.schema, name)
+    })
 }
 
 fn duplicate_constraint(table: &Table, name: &str) -> SqlError {

@@ -116,7 +116,9 @@ pub(super) fn define_index(
         Some(name) => name.to_owned(),
         None => {
             let names: Vec<&str> = keys.iter().map(|key| key.column.as_str()).collect();
-            choose_index_name(&table.name, &names, (primary, constraint), taken)
+            choose_index_name(&table.name, &names, (primary, constraint), |name| {
+                taken(name) || constraint && view.catalog.has_constraint(&table.schema, name)
+            })
         }
     };
     let index = Index {

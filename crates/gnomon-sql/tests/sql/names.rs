@@ -1,6 +1,6 @@
 //! Names that are not there and names that are chosen, as PostgreSQL 15 answers.
 
-use crate::support::{database, ok, run};
+use crate::support::{database, ok, run, value};
 use gnomon_sql::session::SessionOptions;
 
 /// Queries and the hint of their error, empty if it has none.
@@ -110,4 +110,30 @@ fn errors_name_the_columns_and_relations_that_may_have_been_meant() {
         let error = run(&mut session, sql).map(drop).expect_err(sql);
         assert_eq!(error.report().hint.as_deref().unwrap_or_default(), expected, "{sql}: {error}");
     }
+}
+
+#[test]
+fn constraints_without_a_name_get_that_of_postgresql() {
+    let mut session = database().session(SessionOptions::default()).expect("a session");
+    ok(
+        &mut session,
+        "CREATE TABLE t (i int CHECK (i > 0), j int CHECK (j > 0 AND i > 0), k int CHECK (1 > 0), CHECK (i > 1),
+            CHECK (i > j), CHECK (k IS NULL), CHECK (2 > 1));
+         ALTER TABLE t ADD CHECK (j > i), ADD CHECK (k > 7);
+         ALTER TABLE t ADD m int CHECK (m > 0) UNIQUE;
+         ALTER TABLE t ADD UNIQUE (m), ADD UNIQUE (m, k);
+         CREATE TABLE a_b (c int CHECK (c > 0));
+         CREATE TABLE a (b_c int CHECK (b_c > 0))",
+    );
+    let names = "SELECT string_agg(conname, ' ' ORDER BY conname COLLATE \"C\") FROM pg_constraint";
+    let expected = "a_b_c_check a_b_c_check1 t_check t_check1 t_check2 t_check3 t_check4 t_i_check t_i_check1 t_k_check \
+        t_k_check1 t_m_check t_m_k_key t_m_key t_m_key1";
+    assert_eq!(value(&mut session, names), expected);
+    let long = "l".repeat(60);
+    ok(&mut session, &format!("CREATE TABLE {long} (c{long} int CHECK (c{long} > 0))"));
+    let name = format!("{}_c{}_check", "l".repeat(28), "l".repeat(27));
+    assert_eq!(
+        value(&mut session, &format!("SELECT count(*) FROM pg_constraint WHERE conname = '{name}'")),
+        "1"
+    );
 }
