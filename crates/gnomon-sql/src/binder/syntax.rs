@@ -7,7 +7,7 @@ use gnomon_parser::{
 
 use crate::{
     Result, SqlError, SqlState,
-    types::{Type, format_type},
+    types::{Type, collation::collation_oid, format_type},
 };
 
 /// The parts of a name between dots, as messages show them.
@@ -124,29 +124,26 @@ pub fn ordinal(expr: &ast::Expr, columns: usize, clause: &str) -> Result<Option<
     )
 }
 
-/// The collations that order as all text does.
-const COLLATIONS: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
-
-/// Checks COLLATE of what has this type, if that is known.
+/// Returns the collation (`pg_collation.oid`) that COLLATE of what has this type, if that is known, means.
 ///
 /// # Errors
 /// 42704 for a collation that does not exist, 42804 for a type that has none.
-pub fn check_collation(collation: &QualifiedName, ty: Option<Type>, position: Position) -> Result<()> {
+pub fn check_collation(collation: &QualifiedName, ty: Option<Type>, position: Position) -> Result<u32> {
     let name = match &collation.0[..] {
         [name] => Some(&*name.name),
         [schema, name] if *schema.name == *"pg_catalog" => Some(&*name.name),
         _ => None,
     };
-    if !name.is_some_and(|name| COLLATIONS.contains(&name)) {
+    let Some(oid) = name.and_then(collation_oid) else {
         let message = format!("collation \"{}\" for encoding \"UTF8\" does not exist", dotted(collation));
         return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).at(position));
-    }
+    };
     match ty {
         Some(ty) if ty.info().collation == 0 => {
             let message = format!("collations are not supported by type {}", format_type(ty, None));
             Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(position))
         }
-        _ => Ok(()),
+        _ => Ok(oid),
     }
 }
 

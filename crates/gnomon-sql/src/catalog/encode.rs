@@ -1,6 +1,6 @@
 //! The catalog's entries as bytes.
 //!
-//! An entry begins with the version of its layout (1 byte, now 4 for all kinds; 2 and 3 are read, too). Numbers follow little-endian, text
+//! An entry begins with the version of its layout (1 byte, now 5 for all kinds; 2 to 4 are read, too). Numbers follow little-endian, text
 //! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
 //! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
 //! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
@@ -19,9 +19,11 @@ use crate::{
 };
 
 /// The version of every layout.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The first version in which views have options.
 const VIEW_OPTIONS: u8 = 4;
+/// The first version in which columns have collations: before, those of their types.
+const COLLATIONS: u8 = 5;
 /// The oldest version that is read: nothing in it is about partitions.
 const OLDEST: u8 = 2;
 /// The longest list that an entry may hold; more is damage.
@@ -228,6 +230,7 @@ impl Entry for Table {
                 w.u32(identity.sequence);
             });
             w.bool(column.dropped);
+            w.u32(column.collation);
         });
         w.option(self.primary_key.as_ref(), write_index);
         w.list(&self.indexes, write_index);
@@ -256,14 +259,20 @@ impl Entry for Table {
         let (schema, name) = (r.text()?, r.text()?);
         let tree = TreeId(r.u64()?);
         let columns = r.list(|r| {
-            Ok(Column {
-                name: r.text()?,
-                ty: r.ty()?,
+            let (name, ty) = (r.text()?, r.ty()?);
+            let mut column = Column {
+                name,
+                ty,
+                collation: ty.ty.info().collation,
                 not_null: r.bool()?,
                 default: r.option(Reader::text)?,
                 identity: r.option(|r| Ok(Identity { always: r.bool()?, sequence: r.u32()? }))?,
                 dropped: r.bool()?,
-            })
+            };
+            if r.version >= COLLATIONS {
+                column.collation = r.u32()?;
+            }
+            Ok(column)
         })?;
         let width = columns.len();
         let primary_key = r.option(|r| read_index(r, width))?;
@@ -477,6 +486,7 @@ mod tests {
         let column = |name: &str, default: Option<&str>| Column {
             name: name.into(),
             ty: ColumnType { ty: Type::Numeric, modifier: (10 << 16 | 2) + 4 },
+            collation: 0,
             not_null: true,
             default: default.map(str::to_owned),
             identity: Some(Identity { always: true, sequence: 7 }),

@@ -77,6 +77,8 @@ pub struct Column {
     pub name: String,
     /// Its type.
     pub ty: ColumnType,
+    /// Its collation (`pg_collation.oid`), 0 if its type has none.
+    pub collation: u32,
     /// True if NULL is refused.
     pub not_null: bool,
     /// Its DEFAULT, as SQL text.

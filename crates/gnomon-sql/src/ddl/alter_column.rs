@@ -71,8 +71,8 @@ pub(super) fn alter_column(
         }
         AlterColumn::Type { ty, collation, using } => {
             refuse_key_column(table, position, "alter")?;
-            clauses::check_collation(collation.as_ref(), Some(column_type(ty)?.ty))?;
-            return alter_type(ddl, table, position, ty, using.as_ref());
+            let collation = clauses::column_collation(collation.as_ref(), column_type(ty)?.ty)?;
+            return alter_type(ddl, table, position, (ty, collation), using.as_ref());
         }
         AlterColumn::AddIdentity { is_always, options } => {
             add_identity(ddl, &mut changed, position, *is_always, options)?;
@@ -117,7 +117,7 @@ fn alter_type(
     ddl: &mut Ddl<'_>,
     table: &Arc<Table>,
     position: usize,
-    type_name: &TypeName,
+    (type_name, collation): (&TypeName, u32),
     using: Option<&Expr>,
 ) -> Result<()> {
     let column = table.columns[position].clone();
@@ -148,6 +148,7 @@ fn alter_type(
     })?;
     let mut changed = (**table).clone();
     changed.columns[position].ty = ty;
+    changed.columns[position].collation = collation;
     if let Some(default) = &column.default {
         // It must fit the new type as well.
         changed.columns[position].default =

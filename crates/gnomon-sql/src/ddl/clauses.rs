@@ -141,7 +141,16 @@ pub(super) fn check_tablespace(tablespace: Option<&Ident>) -> Result<()> {
 
 /// Checks COLLATE of a column, whose type is given if it is known.
 pub(super) fn check_collation(collation: Option<&QualifiedName>, ty: Option<Type>) -> Result<()> {
-    collation.map_or(Ok(()), |collation| query::check_collation(collation, ty, collation.position()))
+    let check = |collation: &QualifiedName| query::check_collation(collation, ty, collation.position());
+    collation.map_or(Ok(()), |collation| check(collation).map(drop))
+}
+
+/// Returns the collation of a column of this type: that of COLLATE, or the type's.
+pub(super) fn column_collation(collation: Option<&QualifiedName>, ty: Type) -> Result<u32> {
+    match collation {
+        Some(collation) => query::check_collation(collation, Some(ty), collation.position()),
+        None => Ok(ty.info().collation),
+    }
 }
 
 /// Tells that CACHE has no effect, if it is among the options of a sequence.

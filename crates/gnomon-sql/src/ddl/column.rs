@@ -7,7 +7,7 @@ use gnomon_parser::{
 
 use super::{
     COLUMNS_MAX, Ddl,
-    clauses::check_collation,
+    clauses::column_collation,
     constraint::{
         ConstraintSpec, key_columns, refuse_attributes, refuse_misplaced_attributes, unsupported_constraint,
     },
@@ -162,10 +162,10 @@ pub(super) fn column_spec(table: &str, definition: &ColumnDefinition) -> Result<
     if let Some(compression) = compression {
         return Err(SqlError::unsupported("COMPRESSION of a column").at(compression.position));
     }
-    check_collation(collation.as_ref(), Some(ty.ty))?;
     let column = Column {
         name: name.name.to_string(),
         ty,
+        collation: column_collation(collation.as_ref(), ty.ty)?,
         not_null: false,
         default: None,
         identity: None,

@@ -136,6 +136,7 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
     if create.columns.len() > planned.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
     }
+    let catalog = ddl.session.catalog();
     for (i, column) in planned.columns.iter().enumerate() {
         let ty = match column.ty.ty {
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
@@ -154,9 +155,15 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
                 format!("column \"{name}\" specified more than once"),
             ));
         }
+        // Of a column of a table, the collation stays.
+        let source = catalog.table_by_oid(column.table).and_then(|table| {
+            let position = usize::try_from(column.attribute).ok()?.checked_sub(1)?;
+            table.columns.get(position).filter(|source| source.ty.ty == ty.ty)
+        });
         table.columns.push(Column {
             name,
             ty,
+            collation: source.map_or(ty.ty.info().collation, |source| source.collation),
             not_null: false,
             default: None,
             identity: None,

@@ -96,7 +96,16 @@ impl TestDatabase {
                 let (name, ty) = column.split_once(' ').expect("a name and a type");
                 let (ty, not_null) = ty.strip_suffix('!').map_or((ty, false), |ty| (ty, true));
                 let ty = parse_type_name(ty).expect("a type");
-                Column { name: name.into(), ty, not_null, default: None, identity: None, dropped: false }
+                let collation = ty.ty.info().collation;
+                Column {
+                    name: name.into(),
+                    ty,
+                    collation,
+                    not_null,
+                    default: None,
+                    identity: None,
+                    dropped: false,
+                }
             })
             .collect();
         let tree = txn.create_tree().expect("a tree");

@@ -8,6 +8,7 @@
 
 pub mod binary;
 pub mod cast;
+pub mod collation;
 pub mod compare;
 mod context;
 pub mod counted;

@@ -10,7 +10,11 @@ use super::{
 use crate::{
     Result,
     catalog::model::{Constraint, Index, Oid, Table},
-    types::{ColumnType, Datum, Type, format_type},
+    types::{
+        ColumnType, Datum, Type,
+        collation::{DEFAULT_COLLATION, collation_name},
+        format_type,
+    },
 };
 
 /// A constraint of a table. NOT NULL counts as a CHECK, as in PostgreSQL.
@@ -198,8 +202,8 @@ fn information_column(
     let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
         option(sequence.map(|sequence| string(value(sequence).to_string())))
     };
-    // "C" is a collation of its own; the default one is not shown.
-    let collation = (ty.info().collation == 950).then_some("C");
+    let collation = attribute.column.map_or(ty.info().collation, |column| column.collation);
+    let collation = collation_name(collation).filter(|_| collation != DEFAULT_COLLATION);
     let data_type = if ty.element().is_some() { "ARRAY".to_owned() } else { format_type(ty, None) };
     rows.add([
         ("table_catalog", catalog_name(system)),

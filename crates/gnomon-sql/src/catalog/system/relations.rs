@@ -162,7 +162,7 @@ fn add_attribute(rows: &mut Rows, relation: Oid, number: usize, attribute: &Attr
         ("attisdropped", yes(attribute.dropped)),
         ("attislocal", yes(true)),
         ("attinhcount", Datum::Int4(0)),
-        ("attcollation", oid(info.collation)),
+        ("attcollation", oid(column.map_or(info.collation, |column| column.collation))),
     ]);
 }
 
@@ -302,6 +302,11 @@ pub(super) fn inheritance(system: System<'_>, rows: &mut Rows) {
 }
 
 /// `pg_partitioned_table`.
+/// The collations of columns of a table.
+fn collations<'t>(table: &'t Table, columns: &'t [usize]) -> impl Iterator<Item = Oid> + 't {
+    columns.iter().map(|column| table.columns.get(*column).map_or(0, |column| column.collation))
+}
+
 pub(super) fn partitioned_tables(system: System<'_>, rows: &mut Rows) {
     for table in system.catalog().tables() {
         let Some(partitioning) = &table.partitioning else { continue };
@@ -313,7 +318,7 @@ pub(super) fn partitioned_tables(system: System<'_>, rows: &mut Rows) {
             ("partdefid", oid(0)),
             ("partattrs", column_numbers(&partitioning.columns)),
             ("partclass", oids(types().map(reference::operator_class))),
-            ("partcollation", oids(types().map(|ty| ty.info().collation))),
+            ("partcollation", oids(collations(table, &partitioning.columns))),
         ]);
     }
 }
@@ -372,7 +377,7 @@ pub(super) fn indexes(system: System<'_>, rows: &mut Rows) {
             ("indislive", yes(true)),
             ("indisreplident", yes(false)),
             ("indkey", column_numbers(&index.columns)),
-            ("indcollation", oids(types.iter().map(|ty| ty.info().collation))),
+            ("indcollation", oids(collations(table, &index.columns))),
             ("indclass", oids(types.iter().map(|ty| reference::operator_class(*ty)))),
             ("indoption", index_options(index)),
         ]);
