@@ -14,13 +14,19 @@ have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A
 # Views; of the catalogs that PostgreSQL stores, all.
 relations="'pg_available_extensions',
 'pg_cursors','pg_group','pg_indexes','pg_locks','pg_matviews','pg_policies','pg_prepared_statements',
-'pg_prepared_xacts','pg_publication_tables','pg_roles','pg_rules','pg_seclabels','pg_sequences','pg_settings',
-'pg_stat_activity','pg_stat_user_tables','pg_tables','pg_timezone_names','pg_user','pg_user_mappings','pg_views',
-'character_sets','check_constraints','columns','constraint_column_usage','constraint_table_usage','domains',
-'element_types','enabled_roles','applicable_roles','information_schema_catalog_name','key_column_usage','parameters',
-'referential_constraints','routines','schemata','sequences','table_constraints','table_privileges','column_privileges',
-'role_table_grants','tables','triggers','views'"
-wanted="(n.nspname = 'pg_catalog' and c.relkind = 'r' or c.relname in ($relations))"
+'pg_prepared_xacts','pg_publication_tables','pg_replication_origin_status','pg_replication_slots','pg_roles','pg_rules',
+'pg_seclabels','pg_sequences','pg_settings','pg_shadow','pg_tables','pg_timezone_names','pg_user','pg_user_mappings',
+'pg_views','attributes','character_sets','check_constraint_routine_usage','check_constraints','column_column_usage',
+'column_domain_usage','column_options','columns','constraint_column_usage','constraint_table_usage','domain_constraints',
+'domain_udt_usage','domains','element_types','enabled_roles','administrable_role_authorizations','applicable_roles',
+'foreign_data_wrapper_options','foreign_data_wrappers','foreign_server_options','foreign_servers',
+'foreign_table_options','foreign_tables','information_schema_catalog_name','key_column_usage','parameters',
+'referential_constraints','role_column_grants','routines','schemata','sequences','table_constraints','table_privileges',
+'column_privileges','role_table_grants','tables','transforms','triggered_update_columns','triggers',
+'user_defined_types','user_mapping_options','user_mappings','views'"
+wanted="(n.nspname = 'pg_catalog' and c.relkind = 'r' or c.relname in ($relations)
+  or n.nspname = 'pg_catalog' and c.relname like 'pg\_stat%' and c.relkind = 'v'
+    and c.relname not in ('pg_stat_slru', 'pg_stat_ssl'))"
 
 # A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL).
 # What Gnomon has no type for goes by the nearest one.

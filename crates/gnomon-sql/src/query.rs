@@ -29,8 +29,8 @@ pub use crate::{
         column_of_key, figure_name, position_of, relation_name, relation_of,
     },
     executor::{
-        ExecContext, Execution, Expr, RowSource, RowsDone, Spool, SpoolReader, Target, TargetScan, Targets,
-        expr, open, open_tables, plan,
+        AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,
+        SpoolReader, Tally, Target, TargetScan, Targets, expr, merge, open, open_tables, plan,
     },
 };
 

@@ -36,7 +36,7 @@ use crate::{
     },
     database::{
         SessionOptions, Shared, advisory, progress::Shown, registry::Registered, sequences::Drawn,
-        timer::Alarm,
+        statistics::Counting, timer::Alarm,
     },
     memory::Account,
     settings::Settings,
@@ -74,6 +74,8 @@ pub(crate) struct SessionContext {
     pub(crate) memory: Arc<Account>,
     /// The session's entry among all sessions.
     pub(crate) registered: Registered,
+    /// Its counts of transactions and accesses.
+    pub(crate) counting: Counting,
     /// When the present statement began, in microseconds since 2000-01-01 00:00 UTC.
     pub(crate) statement_time: i64,
     /// How long earlier runs of the present statement took, if it is run again.
@@ -128,6 +130,7 @@ impl SessionContext {
         Ok(SessionContext {
             memory,
             registered,
+            counting: shared.statistics.session(),
             advisory: Vec::new(),
             user: options.user.as_str().into(),
             database: options.database.as_str().into(),

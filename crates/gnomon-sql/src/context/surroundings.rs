@@ -20,7 +20,7 @@ use crate::{
     database::{Shared, advisory, exported::EXPORTED_MAX, sequences::Drawn},
     error::Severity,
     memory::Held,
-    query::{ExecContext, RowsDone},
+    query::{AccessCounts, ExecContext, RowsDone, Tally},
     settings::{Progress, Scope, Settings},
     types::{Context, Datum, Environment, Row, Type},
 };
@@ -57,6 +57,8 @@ pub(super) struct Surroundings {
     notices: RefCell<Vec<Notice>>,
     /// Number of effects that no rollback undoes.
     pub(super) lasting_effects: Cell<u64>,
+    /// The counts of the session's accesses.
+    pub(super) accesses: Arc<AccessCounts>,
 }
 
 /// The surroundings of a statement, which its session takes back when this is dropped, in a panic too.
@@ -72,6 +74,7 @@ pub(crate) struct ExecutionParts<'a> {
     memory: Held,
     semantic_locks: bool,
     rows_done: RowsDone,
+    tally: Tally,
 }
 
 impl StatementScope<'_> {
@@ -86,9 +89,10 @@ impl StatementScope<'_> {
         let memory = session.memory.hold(0)?;
         let semantic_locks = session.settings.semantic_locks();
         let rows_done = session.registered.progress().rows();
+        let tally = Tally::of(session.counting.accesses());
         let types = session.context(surroundings);
         let (shared, txn) = (&*surroundings.shared, session.engine()?);
-        Ok((ExecutionParts { shared, txn, memory, semantic_locks, rows_done }, types))
+        Ok((ExecutionParts { shared, txn, memory, semantic_locks, rows_done, tally }, types))
     }
 }
 
@@ -105,6 +109,7 @@ impl<'a> ExecutionParts<'a> {
         context.memory = Some(self.memory);
         context.semantic_locks = self.semantic_locks;
         context.rows_done = self.rows_done;
+        context.tally = self.tally;
         context
     }
 }
@@ -150,6 +155,7 @@ impl SessionContext {
             asked: Cell::new(false),
             notices: RefCell::default(),
             lasting_effects: Cell::new(0),
+            accesses: self.counting.accesses(),
         }
     }
 

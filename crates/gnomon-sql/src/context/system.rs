@@ -10,10 +10,11 @@ use crate::{
         model::Sequence,
         system::{
             Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction,
-            Setting, StatementProgress, SystemState,
+            Setting, StatementProgress, SystemState, Usage,
         },
     },
     database::{advisory::Key, progress::Progress},
+    query::ByRelation,
 };
 
 impl SystemState for Surroundings {
@@ -99,6 +100,27 @@ impl SystemState for Surroundings {
     }
     fn now(&self) -> i64 {
         self.shared.now()
+    }
+    fn accesses(&self) -> ByRelation {
+        self.shared.statistics.accesses()
+    }
+    fn own_accesses(&self) -> ByRelation {
+        self.accesses.in_transaction()
+    }
+    fn usage(&self) -> Usage {
+        let (statistics, activity) = (&self.shared.statistics, self.shared.engine.stats().activity);
+        let transactions = statistics.transactions();
+        Usage {
+            sessions: transactions.sessions,
+            committed: transactions.committed,
+            rolled_back: transactions.rolled_back,
+            log_forces: activity.log_forces,
+            log_bytes: activity.log_bytes_written,
+            reset: statistics.reset_time(),
+        }
+    }
+    fn reset_statistics(&self) {
+        self.shared.statistics.reset(self.shared.now());
     }
     fn transaction_id(&self) -> u64 {
         self.transaction_id

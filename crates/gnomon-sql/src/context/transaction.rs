@@ -336,6 +336,7 @@ impl SessionContext {
     /// not.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let mut current = std::mem::take(&mut self.current);
+        let had_one = current.state != State::Idle;
         let is_member = self.shared.engine.is_member();
         // The log of a cluster may be away.
         let timeout = self.time_left().filter(|_| is_member);
@@ -377,6 +378,9 @@ impl SessionContext {
             Ok(())
         });
         drop(alarm);
+        if had_one {
+            self.counting.ended(result.is_ok());
+        }
         self.settings.end_transaction(result.is_ok());
         result
     }
@@ -405,6 +409,10 @@ impl SessionContext {
 
     /// Rolls the transaction in progress back.
     pub(crate) fn roll_back(&mut self) {
+        // One that failed as a whole was counted then.
+        if self.current.engine.is_some() || matches!(self.current.state, State::Implicit | State::Block) {
+            self.counting.ended(false);
+        }
         self.current = Current::default();
         self.settings.end_transaction(false);
     }

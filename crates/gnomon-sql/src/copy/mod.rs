@@ -130,9 +130,10 @@ fn copy_from(
                 continue;
             }
             writer.check(ctx, &row).map_err(here)?;
-            writer
+            let key = writer
                 .insert(ctx.txn, ctx.types, &row)
                 .map_err(|error| error.context(place(&table, rows.line)))?;
+            writer.accesses(ctx, &key)?.inserted += 1;
             ctx.row_done();
             count += 1;
         }

@@ -3,6 +3,7 @@
 //! - [`SqlDatabase`] is the handle that programs have, [`Shared`] what stands behind it;
 //! - [`registry`]: the sessions, as others see and interrupt them; [`progress`]: how far their statements are;
 //! - [`sequences`] and [`row_numbers`]: numbers that are given out once, outside of transactions;
+//! - [`statistics`]: counts of transactions and of accesses to tables;
 //! - [`advisory`]: locks on numbers; [`exported`]: snapshots that transactions share; [`timer`]: the alarms of statements; [`member`]: the catalog as members of a
 //!   cluster change it.
 
@@ -14,6 +15,7 @@ pub(crate) mod registry;
 mod retries;
 mod row_numbers;
 pub(crate) mod sequences;
+pub(crate) mod statistics;
 pub(crate) mod timer;
 
 pub use retries::RetryCounts;
@@ -35,6 +37,7 @@ use exported::ExportedSnapshots;
 use registry::Registry;
 use row_numbers::AllRowNumbers;
 use sequences::Positions;
+use statistics::Statistics;
 use timer::Timer;
 
 use crate::{
@@ -77,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Total>,
     pub(crate) memory_limits: RwLock<Arc<MemoryLimits>>,
     pub(crate) retries: Arc<RetryCounts>,
+    pub(crate) statistics: Arc<Statistics>,
     /// Source of the state of the cluster that the database is a member of.
     pub(crate) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
@@ -211,6 +215,7 @@ impl Shared {
             memory_limits: RwLock::default(),
             cluster: OnceLock::new(),
             retries: Arc::default(),
+            statistics: Arc::default(),
             started: clock_micros(&*clock),
             clock,
         }

@@ -161,7 +161,10 @@ impl BlindUpdate {
         let Ok(Some(update)) = self.update(ctx, row) else { return Ok(Outcome::ToBeSeen) };
         let Ok(call) = record::update(&update) else { return Ok(Outcome::ToBeSeen) };
         Ok(match ctx.txn.apply(tree, key, &call) {
-            Ok(Applied::Done) => Outcome::Updated,
+            Ok(Applied::Done) => {
+                ctx.accesses((table.oid, place)).updated += 1;
+                Outcome::Updated
+            }
             Ok(Applied::Absent) => Outcome::Absent,
             Ok(Applied::Refused(claim)) if claim < update.conditions.len() => Outcome::NotMet,
             Ok(Applied::Refused(_))

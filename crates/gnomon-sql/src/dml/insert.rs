@@ -254,7 +254,8 @@ impl Run<'_> {
         self.writer.check(ctx, &row)?;
         let stored = match &self.plan.conflict {
             None => {
-                self.writer.insert(ctx.txn, ctx.types, &row)?;
+                let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
+                self.writer.accesses(ctx, &key)?.inserted += 1;
                 Some(row)
             }
             Some(conflict) => self.insert_or(ctx, conflict, row)?,
@@ -318,6 +319,7 @@ impl Run<'_> {
             }
         }
         let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
+        self.writer.accesses(ctx, &key)?.inserted += 1;
         if conflict.update.is_some() {
             ctx.reserve(key.len() + AFFECTED_BYTES)?;
             self.affected.insert(key);
@@ -367,6 +369,7 @@ impl Run<'_> {
         self.writer.check(ctx, &new)?;
         let mut pending = Vec::new();
         let new_key = apply(&self.writer, ctx, key, &old, &new, &mut pending)?;
+        self.writer.accesses(ctx, key)?.updated += 1;
         for entry in pending {
             entry.insert(&self.writer, ctx)?;
         }

@@ -226,6 +226,7 @@ impl UpdatePlan {
             for (target, new, returned) in computed.drain(..) {
                 let mut entries = Vec::new();
                 apply(&writer, ctx, &target.key, &target.row[..width], &new, &mut entries)?;
+                writer.accesses(ctx, &target.key)?.updated += 1;
                 for entry in entries {
                     pending.push(ctx.txn, entry.encode(&writer)?)?;
                 }
@@ -315,6 +316,7 @@ impl DeletePlan {
         let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Option<Row>)>| {
             for (target, returned) in computed.drain(..) {
                 writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+                writer.accesses(ctx, &target.key)?.deleted += 1;
                 ctx.row_done();
                 if let Some(row) = returned {
                     output.row(row, ctx)?;

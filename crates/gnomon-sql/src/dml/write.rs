@@ -21,7 +21,7 @@ use crate::{
         partition::Place,
     },
     database::{RowNumbers, Shared},
-    query::{ExecContext, Expr},
+    query::{Accesses, ExecContext, Expr},
     types::{ColumnType, Context, Datum, Row, keys, rows, text},
 };
 
@@ -122,6 +122,11 @@ impl TableWriter {
             })
             .collect();
         format!("Failing row contains ({}).", values.join(", "))
+    }
+
+    /// The counts of accesses to the table where the row under a located key is.
+    pub(crate) fn accesses<'c>(&self, ctx: &'c mut ExecContext<'_>, key: &[u8]) -> Result<&'c mut Accesses> {
+        Ok(ctx.accesses((self.table.oid, self.table.split(key)?.0)))
     }
 
     /// The key of a new row.

@@ -7,7 +7,11 @@ use gnomon_engine::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use super::{CteRows, SubqueryResult, expr::List};
+use super::{
+    CteRows, SubqueryResult,
+    expr::List,
+    tally::{Accesses, Counted, Tally},
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
@@ -47,6 +51,8 @@ pub struct ExecContext<'a> {
     pub semantic_locks: bool,
     /// The counter of rows that are written.
     pub rows_done: RowsDone,
+    /// The accesses to tables and indexes.
+    pub tally: Tally,
     pub(super) state: ExecState,
 }
 
@@ -81,7 +87,7 @@ pub(super) struct ExecState {
 impl<'a> ExecContext<'a> {
     /// A context for one statement.
     pub fn new(txn: &'a mut Transaction, params: &'a [Datum], types: &'a Context<'a>) -> ExecContext<'a> {
-        let (rows_done, state) = Default::default();
+        let (rows_done, tally, state) = Default::default();
         ExecContext {
             txn,
             params,
@@ -90,6 +96,7 @@ impl<'a> ExecContext<'a> {
             memory: None,
             semantic_locks: false,
             rows_done,
+            tally,
             state,
         }
     }
@@ -120,6 +127,11 @@ impl<'a> ExecContext<'a> {
     /// Notes that a row is done.
     pub fn row_done(&self) {
         self.rows_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The counts of accesses to a relation.
+    pub fn accesses(&mut self, relation: Counted) -> &mut Accesses {
+        self.tally.on(relation)
     }
 
     /// Takes memory for what a source holds; [`ExecContext::release`] gives it back.

@@ -29,6 +29,7 @@ mod scan;
 mod set;
 mod sort;
 mod spool;
+mod tally;
 mod targets;
 mod virtual_table;
 mod window;
@@ -53,6 +54,7 @@ pub use context::{ExecContext, RowsDone};
 pub use expr::Expr;
 pub use set::open_tables;
 pub use spool::{Spool, SpoolReader};
+pub use tally::{AccessCounts, Accesses, ByRelation, Tally, merge};
 pub use targets::{Find, Target, TargetScan, Targets};
 pub use virtual_table::{VirtualColumn, VirtualTable};
 

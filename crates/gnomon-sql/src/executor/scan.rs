@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
-        model::{Index, Table},
+        model::{Index, Oid, Table},
         partition::Place,
     },
     functions::Rows,
@@ -369,9 +369,9 @@ impl TableSource {
             self.state = self.start(ctx)?;
         }
         let table = &self.node.table;
-        let (index, direction) = match &self.node.access {
-            Access::Full(direction) => (None, *direction),
-            Access::Key(access) => (access.secondary(table), access.direction),
+        let (index, direction, relation) = match &self.node.access {
+            Access::Full(direction) => (None, *direction, table.oid),
+            Access::Key(access) => (access.secondary(table), access.direction, access.index_of(table).oid),
         };
         match &mut self.state {
             TableState::New => Ok(None),
@@ -379,6 +379,7 @@ impl TableSource {
                 for key in keys {
                     ctx.tick()?;
                     let (place, stored) = table.split(&key)?;
+                    ctx.accesses((relation, place)).scans += 1;
                     let key = match index {
                         None => stored.to_vec(),
                         Some(index) => match ctx.txn.get(index.tree_at(place)?, stored)? {
@@ -387,19 +388,24 @@ impl TableSource {
                         },
                     };
                     if let Some(value) = ctx.txn.get(table.tree_at(place)?, &key)? {
+                        ctx.accesses((relation, place)).found();
                         return Ok(Some((place.locate(key), value)));
                     }
                 }
                 Ok(None)
             }
             TableState::Ranges(scan) => {
-                while let Some((key, value)) = scan.next(table, index, direction, ctx)? {
+                while let Some((key, value)) = scan.next(table, index, direction, relation, ctx)? {
                     ctx.tick()?;
+                    let accesses = ctx.accesses((relation, scan.place));
                     if index.is_none() {
+                        accesses.found();
                         return Ok(Some((scan.place.locate(key), value)));
                     }
+                    accesses.read += 1;
                     // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
                     if let Some(row) = ctx.txn.get(table.tree_at(scan.place)?, &value)? {
+                        ctx.accesses((relation, scan.place)).fetched += 1;
                         return Ok(Some((scan.place.locate(value), row)));
                     }
                 }
@@ -422,12 +428,13 @@ impl RangeScan {
         RangeScan { ranges: ranges.into_iter(), place: Place::Whole, cursor: None }
     }
 
-    /// The next row's or entry's key and value; it is at `place`.
+    /// The next row's or entry's key and value; it is at `place`. Scans are counted as those of `relation`.
     fn next(
         &mut self,
         table: &Table,
         index: Option<&Index>,
         direction: Direction,
+        relation: Oid,
         ctx: &mut ExecContext<'_>,
     ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         loop {
@@ -440,6 +447,7 @@ impl RangeScan {
             let Some((place, range)) = self.ranges.next() else { return Ok(None) };
             let tree = index.map_or_else(|| table.tree_at(place), |index| index.tree_at(place))?;
             self.place = place;
+            ctx.accesses((relation, place)).scans += 1;
             self.cursor = Some(ctx.txn.scan(tree, range, direction)?);
         }
     }

@@ -202,11 +202,23 @@ impl Targets {
     fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
         let scan = self.scan.clone();
         let Candidate { key, row } = candidate;
+        let counted = match &scan.find {
+            Find::Key(access, _) => Some((access.index_of(&scan.table).oid, scan.table.split(&key)?.0)),
+            Find::Scan(_) | Find::Join(_) => None,
+        };
+        if let Some(index) = counted {
+            ctx.accesses(index).scans += 1;
+        }
         let Locked::Row(stored, lock) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
             return Ok(None);
         };
         let row = match stored {
-            Some(stored) => self.qualified(row, &stored, ctx)?,
+            Some(stored) => {
+                if let Some(index) = counted {
+                    ctx.accesses(index).found();
+                }
+                self.qualified(row, &stored, ctx)?
+            }
             None => None,
         };
         match row {

@@ -12,6 +12,31 @@ enum Strict {
     No,
 }
 
+/// Functions of the statistics of a table or index, which views of PostgreSQL consist of.
+const STATISTICS_OF_RELATIONS: &[(&str, Type)] = &[
+    ("pg_stat_get_numscans", Type::Int8),
+    ("pg_stat_get_tuples_returned", Type::Int8),
+    ("pg_stat_get_tuples_fetched", Type::Int8),
+    ("pg_stat_get_tuples_inserted", Type::Int8),
+    ("pg_stat_get_tuples_updated", Type::Int8),
+    ("pg_stat_get_tuples_deleted", Type::Int8),
+    ("pg_stat_get_tuples_hot_updated", Type::Int8),
+    ("pg_stat_get_live_tuples", Type::Int8),
+    ("pg_stat_get_dead_tuples", Type::Int8),
+    ("pg_stat_get_mod_since_analyze", Type::Int8),
+    ("pg_stat_get_ins_since_vacuum", Type::Int8),
+    ("pg_stat_get_blocks_fetched", Type::Int8),
+    ("pg_stat_get_blocks_hit", Type::Int8),
+    ("pg_stat_get_vacuum_count", Type::Int8),
+    ("pg_stat_get_autovacuum_count", Type::Int8),
+    ("pg_stat_get_analyze_count", Type::Int8),
+    ("pg_stat_get_autoanalyze_count", Type::Int8),
+    ("pg_stat_get_last_vacuum_time", Type::Timestamptz),
+    ("pg_stat_get_last_autovacuum_time", Type::Timestamptz),
+    ("pg_stat_get_last_analyze_time", Type::Timestamptz),
+    ("pg_stat_get_last_autoanalyze_time", Type::Timestamptz),
+];
+
 pub(super) fn declare(all: &mut Declarations) {
     use Strict::{No, Yes};
     use Type::{
@@ -37,7 +62,9 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_total_relation_size", &[Regclass], Int8, Yes),
         ("pg_database_size", &[Oid], Int8, Yes),
         ("pg_database_size", &[Name], Int8, Yes),
-        ("pg_stat_get_numscans", &[Oid], Int8, Yes),
+        ("pg_stat_reset", &[], Void, Yes),
+        ("pg_stat_clear_snapshot", &[], Void, Yes),
+        ("pg_stat_force_next_flush", &[], Void, Yes),
         ("pg_is_in_recovery", &[], Bool, Yes),
         ("pg_current_xact_id", &[], Int8, Yes),
         ("txid_current", &[], Int8, Yes),
@@ -169,6 +196,9 @@ pub(super) fn declare(all: &mut Declarations) {
         ("has_tablespace_privilege", &[Oid, Text], Bool, Yes),
         ("has_type_privilege", &[Oid, Text], Bool, Yes),
     ];
+    for (name, result) in STATISTICS_OF_RELATIONS {
+        all.declare(name, &[Oid], *result, DeclaredBody::Environment).stable();
+    }
     for (list, is_volatile) in [(volatile, true), (stable, false)] {
         for (name, params, result, strict) in list {
             let declaration = all.declare(name, params, *result, DeclaredBody::Environment);

@@ -123,6 +123,12 @@ impl System<'_> {
             ("txid_current" | "pg_current_xact_id", []) => {
                 Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX))
             }
+            ("pg_stat_reset", []) => {
+                state.reset_statistics();
+                text("")
+            }
+            // Statistics are read when they are asked for, and a session counts at once.
+            ("pg_stat_clear_snapshot" | "pg_stat_force_next_flush", []) => text(""),
             ("pg_my_temp_schema", []) => Datum::Oid(0),
             ("pg_is_other_temp_schema", [_]) | ("row_security_active", [_]) => Datum::Bool(false),
             _ => return None,
@@ -271,7 +277,9 @@ impl System<'_> {
             ("pg_database_size", [Datum::Oid(_) | Datum::Text(_)]) => {
                 Datum::Int8(i64::try_from(self.state.database_bytes()).unwrap_or(i64::MAX))
             }
-            ("pg_stat_get_numscans", [Datum::Oid(_)]) => Datum::Int8(0),
+            (function, [Datum::Oid(oid)]) if function.starts_with("pg_stat_get_") => {
+                return self.relation_statistic(function, *oid);
+            }
             (
                 "pg_has_role"
                 | "has_table_privilege"

@@ -28,6 +28,7 @@ mod privileges;
 mod reference;
 mod relations;
 mod state;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod view_text;
@@ -51,7 +52,7 @@ pub use functions::call;
 pub use names::{object_by_name, object_name, quote};
 pub use state::{
     Activity, AdvisoryLock, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor,
-    PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState,
+    PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState, Usage,
 };
 
 /// The schema that is searched first, whatever the search path says.
@@ -170,13 +171,12 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_views" => relations::view_list(system, &mut rows),
             "pg_indexes" => relations::index_list(system, &mut rows),
             "pg_sequences" => relations::sequence_list(system, &mut rows)?,
-            "pg_stat_user_tables" => relations::table_statistics(system, &mut rows),
             "pg_proc" => {
                 objects::functions(&mut rows);
                 objects::procedures(system, &mut rows);
             }
             "pg_database" => objects::databases(system, &mut rows),
-            "pg_authid" | "pg_roles" | "pg_user" | "pg_group" => {
+            "pg_authid" | "pg_roles" | "pg_user" | "pg_shadow" | "pg_group" => {
                 privileges::roles(system, relation.name, &mut rows)
             }
             "pg_auth_members" => privileges::memberships(&mut rows),
@@ -194,6 +194,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_prepared_statements" => objects::prepared_list(system, &mut rows),
             "pg_prepared_xacts" => objects::prepared_transaction_list(system, &mut rows)?,
             "pg_cursors" => objects::cursor_list(system, &mut rows),
+            name if name.starts_with("pg_stat") => statistics::statistics(system, name, &mut rows),
             // Features that Gnomon lacks: there are no such objects.
             _ => {}
         }

@@ -136,14 +136,14 @@ pub(super) fn roles(system: System<'_>, table: &str, rows: &mut Rows) {
                 ]);
             }
         }
-        "pg_user" => rows.add([
+        "pg_user" | "pg_shadow" => rows.add([
             ("usename", string(system.state.user())),
             ("usesysid", oid(OWNER)),
             ("usecreatedb", yes(true)),
             ("usesuper", yes(true)),
             ("userepl", yes(true)),
             ("usebypassrls", yes(true)),
-            ("passwd", string("********")),
+            ("passwd", if table == "pg_user" { string("********") } else { Datum::Null }),
         ]),
         table => {
             let user = (OWNER, system.state.user());

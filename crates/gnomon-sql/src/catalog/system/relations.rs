@@ -546,33 +546,3 @@ pub(super) fn sequence_list(system: System<'_>, rows: &mut Rows) -> Result<()> {
     }
     Ok(())
 }
-
-/// Nothing is counted: the columns of counts are zero, as after a reset.
-pub(super) fn table_statistics(system: System<'_>, rows: &mut Rows) {
-    const COUNTS: [&str; 15] = [
-        "seq_scan",
-        "seq_tup_read",
-        "n_tup_ins",
-        "n_tup_upd",
-        "n_tup_del",
-        "n_tup_hot_upd",
-        "n_live_tup",
-        "n_dead_tup",
-        "n_mod_since_analyze",
-        "n_ins_since_vacuum",
-        "vacuum_count",
-        "autovacuum_count",
-        "analyze_count",
-        "autoanalyze_count",
-        "idx_scan",
-    ];
-    for table in system.catalog().tables_and_partitions() {
-        let names = [
-            ("relid", oid(table.oid)),
-            ("schemaname", string(table.schema.as_str())),
-            ("relname", string(table.name.as_str())),
-            ("idx_tup_fetch", Datum::Int8(0)),
-        ];
-        rows.add(names.into_iter().chain(COUNTS.map(|name| (name, Datum::Int8(0)))));
-    }
-}

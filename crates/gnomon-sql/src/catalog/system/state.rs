@@ -10,6 +10,7 @@ use crate::{
         Catalog,
         model::{Oid, Sequence},
     },
+    executor::ByRelation,
     types::Type,
 };
 
@@ -54,8 +55,33 @@ pub trait SystemState {
     fn start_time(&self) -> i64;
     /// The present time, in microseconds since 2000-01-01 00:00 UTC.
     fn now(&self) -> i64;
+    /// The accesses to tables and indexes since the statistics began, by transactions that have ended.
+    fn accesses(&self) -> ByRelation;
+    /// Those of the session's transaction.
+    fn own_accesses(&self) -> ByRelation;
+    /// The use of the database since the statistics began.
+    fn usage(&self) -> Usage;
+    /// Begins the statistics again.
+    fn reset_statistics(&self);
     /// The transaction's number.
     fn transaction_id(&self) -> u64;
+}
+
+/// Counts of the database's use, as `pg_stat_database` and `pg_stat_wal` show them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Sessions that were begun.
+    pub sessions: u64,
+    /// Transactions that were committed.
+    pub committed: u64,
+    /// Transactions that were rolled back.
+    pub rolled_back: u64,
+    /// Times that the log was made durable, since the database was opened.
+    pub log_forces: u64,
+    /// Bytes written to the log, since the database was opened.
+    pub log_bytes: u64,
+    /// When the counts were reset, in microseconds since 2000-01-01 00:00 UTC; none since the start.
+    pub reset: Option<i64>,
 }
 
 /// A setting, as `pg_settings` shows it.

@@ -1,0 +1,129 @@
+//! Counts of accesses to relations: scans, rows read and written.
+//!
+//! A statement counts in its own context and hands its counts to the session's ([`AccessCounts`]) when the context goes:
+//! no row takes a lock, and no lock is shared with other sessions.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gnomon_engine::sync::Mutex;
+
+use crate::catalog::{model::Oid, partition::Place};
+
+/// A table or index, or its part in a partition.
+pub type Counted = (Oid, Place);
+
+/// Number of accesses to a table or index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// Scans that were begun.
+    pub scans: u64,
+    /// Rows, or entries of an index, that scans returned.
+    pub read: u64,
+    /// Of an index: rows of the table that its entries led to.
+    pub fetched: u64,
+    /// Rows inserted, by transactions that were rolled back too, as the next two.
+    pub inserted: u64,
+    /// Rows updated.
+    pub updated: u64,
+    /// Rows deleted.
+    pub deleted: u64,
+    /// Rows inserted, updated and deleted by transactions that were committed.
+    pub changed: u64,
+}
+
+impl Accesses {
+    /// Counts a row that a scan found in a tree of whole rows.
+    pub fn found(&mut self) {
+        self.read += 1;
+        self.fetched += 1;
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Accesses) {
+        self.scans += other.scans;
+        self.read += other.read;
+        self.fetched += other.fetched;
+        self.inserted += other.inserted;
+        self.updated += other.updated;
+        self.deleted += other.deleted;
+        self.changed += other.changed;
+    }
+}
+
+/// Accesses by relation.
+pub type ByRelation = BTreeMap<Counted, Accesses>;
+
+/// Adds the accesses of others.
+pub fn merge(into: &mut ByRelation, from: &ByRelation) {
+    for (relation, accesses) in from {
+        into.entry(*relation).or_default().add(accesses);
+    }
+}
+
+/// The accesses of a session's statements.
+#[derive(Debug, Default)]
+pub struct AccessCounts(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Those of the transaction in progress.
+    transaction: ByRelation,
+    /// Those of transactions that have ended.
+    ended: ByRelation,
+}
+
+impl AccessCounts {
+    /// Returns the accesses of the transactions that have ended.
+    pub fn ended(&self) -> ByRelation {
+        self.0.lock().ended.clone()
+    }
+
+    /// Returns the accesses of the transaction in progress.
+    pub fn in_transaction(&self) -> ByRelation {
+        self.0.lock().transaction.clone()
+    }
+
+    /// Counts those of the transaction in progress as those of one that has ended.
+    pub fn end_transaction(&self, committed: bool) {
+        let Counts { transaction, ended } = &mut *self.0.lock();
+        if committed {
+            for sum in transaction.values_mut() {
+                sum.changed = sum.inserted + sum.updated + sum.deleted;
+            }
+        }
+        merge(ended, transaction);
+        transaction.clear();
+    }
+
+    /// Returns the accesses of the transactions that have ended, and begins again.
+    pub fn take_ended(&self) -> ByRelation {
+        std::mem::take(&mut self.0.lock().ended)
+    }
+}
+
+/// The accesses of one statement.
+#[derive(Debug, Default)]
+pub struct Tally {
+    counts: ByRelation,
+    session: Option<Arc<AccessCounts>>,
+}
+
+impl Tally {
+    /// A tally that goes to a session's counts.
+    pub fn of(session: Arc<AccessCounts>) -> Tally {
+        Tally { counts: ByRelation::new(), session: Some(session) }
+    }
+
+    /// The accesses to a relation.
+    pub fn on(&mut self, relation: Counted) -> &mut Accesses {
+        self.counts.entry(relation).or_default()
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if let (Some(session), false) = (&self.session, self.counts.is_empty()) {
+            merge(&mut session.0.lock().transaction, &self.counts);
+        }
+    }
+}
