@@ -28,6 +28,9 @@ use crate::{
 /// The time that pg_sleep goes without a look at the interrupt.
 const SLEEP_STEP: Duration = Duration::from_millis(10);
 
+/// The most warnings of functions that one statement leaves for its client.
+const WARNINGS_MAX: usize = 1000;
+
 /// The surroundings of one statement.
 pub(super) struct Surroundings {
     pub(super) shared: Arc<Shared>,
@@ -179,7 +182,9 @@ impl SessionContext {
         self.lasting_effects += surroundings.lasting_effects.get();
         // A statement that is planned again says the same.
         for notice in take(surroundings.notices.get_mut()) {
-            if !self.notices.iter().any(|said| said.report().message == notice.report().message) {
+            let is_warning = notice.report().severity == Severity::Warning;
+            let said = |said: &Notice| said.report().message == notice.report().message;
+            if is_warning || !self.notices.iter().any(said) {
                 self.notices.push(notice);
             }
         }
@@ -285,7 +290,7 @@ impl Surroundings {
         let called = advisory::call(&caller, &mut self.advisory.borrow_mut(), function, arguments)
             .unwrap_or_else(|| Err(bad_call(function)))?;
         self.lasting_effects.update(|count| count + u64::from(called.is_lasting));
-        called.warning.into_iter().for_each(|warning| self.tell(warning));
+        called.warning.into_iter().for_each(|warning| self.add_warning(warning));
         Ok(called.value)
     }
 
@@ -327,7 +332,15 @@ impl Surroundings {
     }
 
     fn warn(&self, message: String) {
-        self.tell(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
+        self.add_warning(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
+    }
+
+    /// Leaves a warning for the client, as often as it comes up.
+    fn add_warning(&self, warning: Notice) {
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() < WARNINGS_MAX {
+            notices.push(warning);
+        }
     }
 
     /// Leaves a notice for the client, once: a function may be called for each of many rows.

@@ -83,8 +83,11 @@ fn locks_are_taken_held_and_given_back_as_in_postgresql() {
 fn prepared_locks_are_refused_and_missing_ones_warned_of() {
     let mut session = database().session(SessionOptions::default()).expect("a session");
     let warned = run(&mut session, "SELECT pg_advisory_unlock_shared(1)").unwrap().notices;
-    let [warning] = &warned[..] else { panic!("{warned:?}") };
-    assert_eq!(warning, "you don't own a lock of type ShareLock");
+    assert_eq!(warned, ["you don't own a lock of type ShareLock"]);
+    let warned =
+        run(&mut session, "SELECT pg_advisory_unlock(a), pg_cancel_backend(-5) FROM generate_series(1, 2) a");
+    let each = ["you don't own a lock of type ExclusiveLock", "PID -5 is not a PostgreSQL backend process"];
+    assert_eq!(warned.unwrap().notices, [each, each].concat());
     let mut state = |sql: &str| run(&mut session, sql).map(|_| ()).map_err(|error| error.state().0);
     assert_eq!(state("BEGIN; SELECT pg_try_advisory_xact_lock(1)"), Ok(()));
     assert_eq!(state("PREPARE TRANSACTION 'held'"), Err("0A000"));

@@ -7,7 +7,7 @@ use std::{
 
 use gnomon_engine::{
     Error, Interrupt,
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
 };
 
 use crate::{Result, database::Shared};
@@ -105,10 +105,6 @@ impl Lock {
         holders.map(|holder| holder.owner.session).chain(ahead.map(|waiter| waiter.owner.session))
     }
 
-    fn place(&self, owner: Owner) -> Option<usize> {
-        self.queue.iter().position(|waiter| waiter.owner == owner)
-    }
-
     fn holds(&self, owner: Owner, mode: Mode) -> bool {
         self.holders.iter().any(|holder| holder.owner == owner && holder.mode == mode)
     }
@@ -117,6 +113,16 @@ impl Lock {
     fn try_grant(&mut self, request: Waiter) -> bool {
         let is_held = self.holds(request.owner, request.mode);
         if !is_held && self.blockers(request, self.queue.len()).next().is_some() {
+            return false;
+        }
+        self.grant(request);
+        true
+    }
+
+    /// Grants a request of the queue, if none of those ahead and no holder excludes it.
+    fn grant_first(&mut self, request: Waiter) -> bool {
+        let place = self.queue.iter().position(|waiter| waiter.owner == request.owner);
+        if self.blockers(request, place.unwrap_or_default()).next().is_some() {
             return false;
         }
         self.grant(request);
@@ -166,31 +172,7 @@ impl AdvisoryLocks {
             return Ok(self.guard(owner, key, mode));
         }
         lock.enqueue(request);
-        let begun = shared.clock.now();
-        let mut step = STEP_MIN;
-        let outcome = loop {
-            let Some(lock) = locks.get_mut(&key) else { break Ok(()) };
-            let Some(place) = lock.place(owner) else { break Ok(()) };
-            if lock.blockers(request, place).next().is_none() {
-                lock.grant(request);
-                break Ok(());
-            }
-            let waited = shared.clock.now().saturating_sub(begun);
-            let left = patience.timeout.map(|timeout| timeout.saturating_sub(waited));
-            if left.is_some_and(|left| left.is_zero()) {
-                break Err(Error::LockTimeout);
-            }
-            if let Err(interrupted) = patience.interrupt.check() {
-                break Err(interrupted);
-            }
-            let until_search = patience.deadlock_after.saturating_sub(waited);
-            if until_search.is_zero() && is_deadlock(&locks, shared, owner.session) {
-                break Err(Error::Deadlock);
-            }
-            let search = if until_search.is_zero() { STEP_MAX } else { until_search };
-            self.changed.wait_for(&mut locks, step.min(search).min(left.unwrap_or(STEP_MAX)));
-            step = (step * 2).min(STEP_MAX);
-        };
+        let outcome = self.wait(&mut locks, shared, (key, request), patience);
         if let Some(lock) = locks.get_mut(&key) {
             lock.queue.retain(|waiter| waiter.owner != owner);
             if lock.holders.is_empty() && lock.queue.is_empty() {
@@ -199,6 +181,34 @@ impl AdvisoryLocks {
         }
         self.changed.notify_all();
         outcome.map(|()| self.guard(owner, key, mode)).map_err(Into::into)
+    }
+
+    /// Waits until a request in the queue is granted.
+    fn wait(
+        &self,
+        locks: &mut MutexGuard<'_, HashMap<Key, Lock>>,
+        shared: &Shared,
+        (key, request): (Key, Waiter),
+        patience: &Patience<'_>,
+    ) -> gnomon_engine::Result<()> {
+        let begun = shared.clock.now();
+        let mut step = STEP_MIN;
+        while !locks.entry(key).or_default().grant_first(request) {
+            patience.interrupt.check()?;
+            let waited = shared.clock.now().saturating_sub(begun);
+            let left = patience.timeout.map_or(STEP_MAX, |timeout| timeout.saturating_sub(waited));
+            if left.is_zero() {
+                return Err(Error::LockTimeout);
+            }
+            let until_search = patience.deadlock_after.saturating_sub(waited);
+            if until_search.is_zero() && is_deadlock(locks, shared, request.owner.session) {
+                return Err(Error::Deadlock);
+            }
+            let until_search = if until_search.is_zero() { STEP_MAX } else { until_search };
+            self.changed.wait_for(locks, step.min(until_search).min(left));
+            step = (step * 2).min(STEP_MAX);
+        }
+        Ok(())
     }
 
     /// All locks that are held or waited for.
