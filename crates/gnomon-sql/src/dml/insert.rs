@@ -465,7 +465,7 @@ fn bind_arbiters(
         Some(ConflictTarget::Index { elements, filter, position }) => {
             let mut wanted = Vec::new();
             for element in elements {
-                wanted.push(conflict_column(table, element, *position)?);
+                wanted.push(conflict_column(table, alias, element, *position)?);
             }
             if let Some(filter) = filter {
                 // It chooses among partial indexes, and serves for whole ones as well: no index is partial.
@@ -500,7 +500,12 @@ fn bind_arbiters(
 }
 
 /// The column that an item of ON CONFLICT is; `target` is the place of the list.
-fn conflict_column(table: &Table, element: &IndexElement, target: Position) -> Result<usize> {
+fn conflict_column(
+    table: &Arc<Table>,
+    alias: Option<&str>,
+    element: &IndexElement,
+    target: Position,
+) -> Result<usize> {
     let refused = |what: &str| {
         let message = format!("{what} is not allowed in ON CONFLICT clause");
         Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message).at(target))
@@ -524,10 +529,9 @@ fn conflict_column(table: &Table, element: &IndexElement, target: Position) -> R
         IndexKey::Column(_) => target,
         IndexKey::Expr(_) => column.position,
     };
-    table.column(&column.name).ok_or_else(|| {
-        let message = format!("column \"{}\" does not exist", column.name);
-        SqlError::new(SqlState::UNDEFINED_COLUMN, message).at(position)
-    })
+    table
+        .column(&column.name)
+        .ok_or_else(|| Scope::of_table(table, alias).missing_column(None, &column.name).at(position))
 }
 
 fn bind_conflict(

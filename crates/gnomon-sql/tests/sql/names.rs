@@ -4,7 +4,7 @@ use crate::support::{database, ok, run, value};
 use gnomon_sql::session::SessionOptions;
 
 /// Queries and the hint of their error, empty if it has none.
-const HINTS: [(&str, &str); 39] = [
+const HINTS: [(&str, &str); 42] = [
     ("select fields.nam from fields", "Perhaps you meant to reference the column \"fields.name\"."),
     ("select nam from fields", "Perhaps you meant to reference the column \"fields.name\"."),
     (
@@ -95,6 +95,18 @@ const HINTS: [(&str, &str); 39] = [
     ("update fields set name='x' from authors where field.id=1", ""),
     ("select (select fields.nam) from fields", "Perhaps you meant to reference the column \"fields.name\"."),
     ("select i.id from fields, r where exists (select 1 from authors where nmae = 1)", ""),
+    (
+        "select 1 from (fields f1 join authors f2 using (id)) j where j.nam = ''",
+        "Perhaps you meant to reference the column \"f1.name\" or the column \"f2.name\".",
+    ),
+    (
+        "select f1.name from (fields f1 join authors f2 using (id)) j",
+        "There is an entry for table \"f1\", but it cannot be referenced from this part of the query.",
+    ),
+    (
+        "insert into fields values (1) on conflict (nam) do nothing",
+        "Perhaps you meant to reference the column \"fields.name\".",
+    ),
 ];
 
 #[test]

@@ -161,7 +161,7 @@ impl QueryBinder<'_, '_> {
         };
         let mut relations: Vec<_> = left.relations.into_iter().chain(right.relations).collect();
         if let JoinCondition::Using(_, Some(alias)) = &join.condition {
-            let relation = named_columns(alias.name.to_string(), merged.clone());
+            let relation = named_columns(alias.name.to_string(), merged.clone(), &[]);
             check_aliases(&relations, std::slice::from_ref(&relation))?;
             relations.push(relation);
         }
@@ -319,6 +319,7 @@ impl QueryBinder<'_, '_> {
                     name,
                     aliased: alias.map(|_| relation),
                     stored: None,
+                    joined: None,
                 };
                 Ok(cx.item(FromKind::Virtual(table), relation, width, Vec::new()))
             }
@@ -423,13 +424,21 @@ fn plain_call(value: &ast::Expr) -> Option<&FunctionCall> {
 /// A join in parentheses with an alias: it is one relation.
 fn aliased_join(join: Piece, alias: &Alias) -> Result<Piece> {
     let columns = rename(join.columns, Some(alias), "join expression")?;
-    let relation = named_columns(alias.name.name.to_string(), columns.clone());
+    let relation = named_columns(alias.name.name.to_string(), columns.clone(), &join.relations);
     Ok(Piece { tree: join.tree, columns, relations: vec![relation] })
 }
 
 /// Columns of a join that can be named as a relation's.
-fn named_columns(name: String, columns: Vec<ScopeColumn>) -> ScopeRelation {
-    ScopeRelation { schema: None, name, aliased: None, columns, system_columns: Vec::new(), stored: None }
+fn named_columns(name: String, columns: Vec<ScopeColumn>, joined: &[ScopeRelation]) -> ScopeRelation {
+    ScopeRelation {
+        schema: None,
+        name,
+        aliased: None,
+        columns,
+        system_columns: Vec::new(),
+        stored: None,
+        joined: Some(joined.into()),
+    }
 }
 
 fn plan_item(
@@ -456,6 +465,7 @@ fn plan_item(
         aliased: None,
         system_columns: Vec::new(),
         stored: None,
+        joined: None,
     };
     Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
 }
@@ -492,6 +502,7 @@ fn functions_item(
         aliased: None,
         system_columns: Vec::new(),
         stored: None,
+        joined: None,
     };
     Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))
 }

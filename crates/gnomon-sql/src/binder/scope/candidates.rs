@@ -56,14 +56,24 @@ impl<'s> Candidates<'s> {
     }
 }
 
+impl ScopeRelation {
+    /// The relation, with true if it can be named; in place of the alias of a join, the relations of the join.
+    fn members(&self, can_be_named: bool) -> Vec<(&ScopeRelation, bool)> {
+        match &self.joined {
+            None => vec![(self, can_be_named)],
+            Some(joined) => joined.iter().flat_map(|relation| relation.members(false)).collect(),
+        }
+    }
+}
+
 impl<'p> Scope<'p> {
     /// The relations of this level and of those around it, from the inside: those that can be named from here, and those
     /// that stand in the same FROM and cannot, each with true if it can.
-    fn all_relations<'s>(&'s self) -> impl Iterator<Item = (&'s ScopeRelation, bool)> {
+    fn all_relations(&self) -> impl Iterator<Item = (&ScopeRelation, bool)> {
         let levels = successors(Some(self), |scope| scope.parent);
         levels.flat_map(|scope| {
-            let beyond = scope.beyond.iter().copied().flatten().map(|relation| (relation, false));
-            beyond.chain(scope.relations.iter().map(|relation| (relation, true)))
+            let beyond = scope.beyond.iter().copied().flatten().flat_map(|relation| relation.members(false));
+            beyond.chain(scope.relations.iter().flat_map(|relation| relation.members(true)))
         })
     }
 

@@ -47,6 +47,8 @@ pub struct ScopeRelation {
     pub system_columns: Vec<ScopeColumn>,
     /// The stored table that it is; none if it is something else.
     pub stored: Option<Arc<Table>>,
+    /// Of the alias of a join, the relations that cannot be named because of it: for messages.
+    pub joined: Option<Arc<[ScopeRelation]>>,
 }
 
 /// The names that the expressions of a query level can refer to.
@@ -361,6 +363,7 @@ impl ScopeRelation {
             columns,
             system_columns: Vec::new(),
             stored: Some(table.clone()),
+            joined: None,
         }
     }
 
