@@ -82,12 +82,14 @@ pub(crate) fn bind_check(binder: &mut Binder<'_>, table: &Arc<Table>, check: &Ch
     Ok(BoundCheck { name: check.name.clone(), condition })
 }
 
-/// The CHECK constraints of a table, bound to its row.
+/// The CHECK constraints of a table, bound to its row, in the order in which they are checked: by name.
 pub(crate) fn bind_checks(binder: &mut Binder<'_>, table: &Arc<Table>) -> Result<Arc<[BoundCheck]>> {
     if table.checks.is_empty() {
         return Ok(Arc::from([]));
     }
-    table.checks.iter().map(|check| bind_check(binder, table, check)).collect()
+    let mut checks: Vec<&Check> = table.checks.iter().collect();
+    checks.sort_by(|a, b| a.name.cmp(&b.name));
+    checks.into_iter().map(|check| bind_check(binder, table, check)).collect()
 }
 
 /// The error for a column that a table does not have.

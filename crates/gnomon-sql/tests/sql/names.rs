@@ -149,3 +149,20 @@ fn constraints_without_a_name_get_that_of_postgresql() {
         "1"
     );
 }
+
+#[test]
+fn checks_are_made_in_the_order_of_their_names() {
+    let mut session = database().session(SessionOptions::default()).expect("a session");
+    ok(
+        &mut session,
+        "CREATE TABLE t (a int, CONSTRAINT z CHECK (a > 1), CHECK (a > 2), CONSTRAINT b CHECK (a > 3))",
+    );
+    for (value, violated) in [(3, "b"), (2, "b"), (0, "b")] {
+        let error =
+            run(&mut session, &format!("INSERT INTO t VALUES ({value})")).map(drop).expect_err("a violation");
+        assert_eq!(error.report().constraint.as_deref(), Some(violated));
+    }
+    ok(&mut session, "ALTER TABLE t DROP CONSTRAINT b");
+    let error = run(&mut session, "INSERT INTO t VALUES (1)").map(drop).expect_err("a violation");
+    assert_eq!(error.report().constraint.as_deref(), Some("t_a_check"));
+}
