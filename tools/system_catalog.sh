@@ -8,7 +8,7 @@ ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
 
 # The types that Gnomon has, and the pseudo-types that signatures mention.
 types="16,17,18,19,20,21,22,23,24,25,26,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2205,2206,2249,2278,2950,4089"
-pseudo="2275,2276,2277,2281,2283,2287"
+pseudo="269,325,2275,2276,2277,2281,2283,2287"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
 # Views; of the catalogs that PostgreSQL stores, all.
@@ -70,7 +70,7 @@ table pg_opclass "select oid, opcmethod, opcname, opcnamespace, opcowner, opcfam
   from ($opclasses) o order by oid"
 table pg_opfamily "select oid, opfmethod, opfname, opfnamespace, opfowner from pg_opfamily
   where oid in (select opcfamily from ($opclasses) o) order by oid"
-table pg_am "select oid, amname, amhandler::oid, amtype from pg_am where amname in ('heap', 'btree') order by oid"
+table pg_am "select oid, amname, amhandler::oid, amtype from pg_am order by oid"
 table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplcallfoid, laninline, 0, null
   from pg_language where lanname in ('internal', 'sql') order by oid"
 table pg_collation "select oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
@@ -84,7 +84,7 @@ ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretse
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
     and (prorettype <> 2281 and not 2281 = any (proargtypes)
          or p.oid in (select unnest(array[typinput, typoutput, typreceive, typsend, typmodin, typmodout]::oid[])
-                      from pg_type t where $have))
+                      from pg_type t where $have union select amhandler::oid from pg_am))
   order by p.oid) to stdout" > "$out/functions.tsv"
 # The names of arguments, and the values of those that a call may leave out: oid, names, defaults.
 ask -c "copy (select p.oid, array_to_string(proargnames[1:pronargs], ' '), pg_get_expr(proargdefaults, 0)
@@ -106,3 +106,13 @@ ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretse
   from pg_proc p where p.oid in (select unnest(array[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,
     aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) from ($aggregates) a)
   and (prorettype = 2281 or 2281 = any (proargtypes)) order by p.oid) to stdout" > "$out/steps.tsv"
+# Descriptions of the objects above, and of pg_catalog.
+table pg_description "select objoid, classoid, objsubid, description from pg_description d
+  where classoid = 'pg_type'::regclass and objoid in (select oid from pg_type t where $have)
+    or classoid = 'pg_operator'::regclass and objoid in (select oid from ($operators) o)
+    or classoid = 'pg_am'::regclass
+    or classoid = 'pg_language'::regclass and objoid in (12, 14)
+    or classoid = 'pg_collation'::regclass and objoid in (100, 950, 951)
+    or classoid = 'pg_namespace'::regclass and objoid = 11
+    or classoid = 'pg_proc'::regclass
+  order by classoid, objoid"

@@ -37,6 +37,61 @@ const STATISTICS_OF_RELATIONS: &[(&str, Type)] = &[
     ("pg_stat_get_last_autoanalyze_time", Type::Timestamptz),
 ];
 
+/// Declares the functions that views of `information_schema` consist of.
+fn declare_information(all: &mut Declarations) {
+    use Type::{Int2, Int4, Oid, Record, Text};
+    let of_types: [(&'static str, Type); 7] = [
+        ("_pg_char_max_length", Int4),
+        ("_pg_char_octet_length", Int4),
+        ("_pg_numeric_precision", Int4),
+        ("_pg_numeric_precision_radix", Int4),
+        ("_pg_numeric_scale", Int4),
+        ("_pg_datetime_precision", Int4),
+        ("_pg_interval_type", Text),
+    ];
+    for (name, result) in of_types {
+        all.declare(name, &[Oid, Int4], result, DeclaredBody::Environment);
+    }
+    all.declare("_pg_truetypid", &[Record, Record], Oid, DeclaredBody::Environment);
+    all.declare("_pg_truetypmod", &[Record, Record], Int4, DeclaredBody::Environment);
+    all.declare("_pg_index_position", &[Oid, Int2], Int4, DeclaredBody::Environment).stable();
+}
+
+/// Declares the functions that tell of privileges: of the session's role or of one that is named, on an object by its name
+/// or its identifier.
+fn declare_privileges(all: &mut Declarations) {
+    const OBJECTS: [&str; 11] = [
+        "has_table_privilege",
+        "has_any_column_privilege",
+        "has_sequence_privilege",
+        "has_database_privilege",
+        "has_function_privilege",
+        "has_language_privilege",
+        "has_schema_privilege",
+        "has_tablespace_privilege",
+        "has_type_privilege",
+        "has_server_privilege",
+        "has_foreign_data_wrapper_privilege",
+    ];
+    let mut add = |name: &'static str, params: &[Type]| {
+        all.declare(name, params, Type::Bool, DeclaredBody::Environment).stable();
+        for role in [Type::Name, Type::Oid] {
+            let params = [&[role], params].concat();
+            all.declare(name, &params, Type::Bool, DeclaredBody::Environment).stable();
+        }
+    };
+    for object in [Type::Text, Type::Oid] {
+        OBJECTS.iter().for_each(|name| add(name, &[object, Type::Text]));
+        for column in [Type::Text, Type::Int2] {
+            add("has_column_privilege", &[object, column, Type::Text]);
+        }
+    }
+    add("has_parameter_privilege", &[Type::Text, Type::Text]);
+    for role in [Type::Name, Type::Oid] {
+        add("pg_has_role", &[role, Type::Text]);
+    }
+}
+
 pub(super) fn declare(all: &mut Declarations) {
     use Strict::{No, Yes};
     use Type::{
@@ -176,26 +231,9 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_is_other_temp_schema", &[Oid], Bool, Yes),
         ("row_security_active", &[Oid], Bool, Yes),
         ("pg_char_to_encoding", &[Name], Int4, Yes),
-        ("pg_has_role", &[Name, Text], Bool, Yes),
-        ("pg_has_role", &[Oid, Text], Bool, Yes),
-        ("has_table_privilege", &[Text, Text], Bool, Yes),
-        ("has_table_privilege", &[Oid, Text], Bool, Yes),
-        ("has_table_privilege", &[Name, Text, Text], Bool, Yes),
-        ("has_table_privilege", &[Name, Oid, Text], Bool, Yes),
-        ("has_any_column_privilege", &[Oid, Text], Bool, Yes),
-        ("has_any_column_privilege", &[Text, Text], Bool, Yes),
-        ("has_column_privilege", &[Oid, Int2, Text], Bool, Yes),
-        ("has_column_privilege", &[Text, Text, Text], Bool, Yes),
-        ("has_sequence_privilege", &[Oid, Text], Bool, Yes),
-        ("has_sequence_privilege", &[Text, Text], Bool, Yes),
-        ("has_schema_privilege", &[Oid, Text], Bool, Yes),
-        ("has_schema_privilege", &[Text, Text], Bool, Yes),
-        ("has_database_privilege", &[Oid, Text], Bool, Yes),
-        ("has_database_privilege", &[Text, Text], Bool, Yes),
-        ("has_function_privilege", &[Oid, Text], Bool, Yes),
-        ("has_tablespace_privilege", &[Oid, Text], Bool, Yes),
-        ("has_type_privilege", &[Oid, Text], Bool, Yes),
     ];
+    declare_privileges(all);
+    declare_information(all);
     for (name, result) in STATISTICS_OF_RELATIONS {
         all.declare(name, &[Oid], *result, DeclaredBody::Environment).stable();
     }

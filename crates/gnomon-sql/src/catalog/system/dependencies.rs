@@ -227,12 +227,21 @@ impl<'a> System<'a> {
         let on_constraint = (column == 0).then_some((id, CONSTRAINT_COMMENT));
         let keys = [(id, column)].into_iter().chain(on_constraint);
         let matching = keys.filter(|key| class.is_none_or(|class| self.commented(*key).0 == class));
-        matching.filter_map(|key| self.catalog().comment(key)).next()
+        let given = matching.filter_map(|key| self.catalog().comment(key)).next();
+        given.or_else(|| reference::description(class, id).filter(|_| column == 0))
     }
 }
 
 /// `pg_description`.
 pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
+    for known in reference::DESCRIPTIONS.iter() {
+        rows.add([
+            ("objoid", oid(known.object)),
+            ("classoid", oid(known.class)),
+            ("objsubid", int(0)),
+            ("description", string(known.text)),
+        ]);
+    }
     for (key, text) in system.catalog().comments() {
         let (class, object, column) = system.commented(key);
         rows.add([

@@ -6,8 +6,9 @@
 use gnomon_parser::ast::Expr;
 
 use super::{
-    ConnectedBy, Object, SERVER_VERSION, System, SystemState, definitions,
+    ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
     dependencies::PG_CLASS,
+    information,
     names::quote,
     reference::{self, BuiltIn},
     view_text::view_text,
@@ -33,6 +34,14 @@ pub fn call(state: &dyn SystemState, function: &str, arguments: &[Datum]) -> Opt
         return known.map(Ok);
     }
     let known = system.object_function(function, arguments);
+    if known.is_some() {
+        return known.map(Ok);
+    }
+    let known = access_rights::call(system, function, arguments);
+    if known.is_some() {
+        return known;
+    }
+    let known = information::call(system, function, arguments);
     if known.is_some() {
         return known.map(Ok);
     }
@@ -280,22 +289,6 @@ impl System<'_> {
             (function, [Datum::Oid(oid)]) if function.starts_with("pg_stat_get_") => {
                 return self.relation_statistic(function, *oid);
             }
-            (
-                "pg_has_role"
-                | "has_table_privilege"
-                | "has_any_column_privilege"
-                | "has_column_privilege"
-                | "has_sequence_privilege"
-                | "has_schema_privilege"
-                | "has_database_privilege"
-                | "has_function_privilege"
-                | "has_language_privilege"
-                | "has_tablespace_privilege"
-                | "has_foreign_data_wrapper_privilege"
-                | "has_server_privilege"
-                | "has_type_privilege",
-                [_, ..],
-            ) => Datum::Bool(true),
             ("to_regclass", [Datum::Text(name)]) => self.known(Type::Regclass, name),
             ("to_regproc", [Datum::Text(name)]) => self.known(Type::Regproc, name),
             ("to_regprocedure", [Datum::Text(name)]) => self.known(Type::Regprocedure, name),

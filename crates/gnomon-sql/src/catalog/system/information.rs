@@ -93,6 +93,62 @@ fn measures(ColumnType { ty, modifier }: ColumnType) -> Measures {
     out
 }
 
+/// Runs a function that PostgreSQL's views consist of; none if it is not one of them.
+pub(super) fn call(system: System<'_>, function: &str, arguments: &[Datum]) -> Option<Datum> {
+    let number = |value: Option<i32>| option(value.map(Datum::Int4));
+    Some(match (function.strip_prefix("_pg_")?, arguments) {
+        ("truetypid", [attribute, ty]) => true_type(attribute, ty, "typbasetype", "atttypid"),
+        ("truetypmod", [attribute, ty]) => true_type(attribute, ty, "typtypmod", "atttypmod"),
+        ("index_position", [Datum::Oid(oid), Datum::Int2(column)]) => match system.object(*oid) {
+            Some(Object::Index(_, index)) => {
+                let is_it = |position: &usize| i16::try_from(position + 1) == Ok(*column);
+                option(index.columns.iter().position(is_it).map(|at| int(at + 1)))
+            }
+            _ => Datum::Null,
+        },
+        (what, [Datum::Oid(ty), Datum::Int4(modifier)]) => {
+            let Some(ty) = Type::from_oid(*ty) else { return Some(Datum::Null) };
+            let measures = measures(ColumnType { ty, modifier: *modifier });
+            match what {
+                "char_max_length" => number(measures.characters),
+                "char_octet_length" => number(measures.octets),
+                "numeric_precision" => number(measures.precision),
+                "numeric_precision_radix" => number(measures.radix),
+                "numeric_scale" => number(measures.scale),
+                "datetime_precision" => number(measures.datetime),
+                "interval_type" => option(interval_fields(ty, *modifier).map(string)),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The type or the modifier of a column, given as the rows of pg_attribute and pg_type: of a domain, those beneath it.
+fn true_type(attribute: &Datum, ty: &Datum, of_domain: &str, of_column: &str) -> Datum {
+    let field = |row: &Datum, table: &str, column: &str| {
+        let columns = &reference::relation(SYSTEM_SCHEMA, table)?.columns;
+        let position = columns.iter().position(|known| known.name == column)?;
+        match row {
+            Datum::Record(fields) => fields.get(position).cloned(),
+            _ => None,
+        }
+    };
+    let is_domain = matches!(field(ty, "pg_type", "typtype"), Some(Datum::Char(b'd')));
+    option(match is_domain {
+        true => field(ty, "pg_type", of_domain),
+        false => field(attribute, "pg_attribute", of_column),
+    })
+}
+
+/// The fields that an interval type is restricted to, such as `YEAR TO MONTH`.
+fn interval_fields(ty: Type, modifier: i32) -> Option<String> {
+    let shown = (ty == Type::Interval).then(|| format_type(ty, Some(modifier)))?;
+    let is_precision = |c: char| c.is_ascii_digit() || c == '(' || c == ')';
+    let fields = shown.strip_prefix("interval")?.trim_start_matches(is_precision).trim_start();
+    (!fields.is_empty()).then(|| fields.to_uppercase())
+}
+
 /// Fills a view of `information_schema`; those of what does not exist here stay empty.
 pub(super) fn information(system: System<'_>, view: &str, rows: &mut Rows) -> Result<()> {
     match view {
@@ -117,6 +173,7 @@ pub(super) fn information(system: System<'_>, view: &str, rows: &mut Rows) -> Re
         "constraint_column_usage" => constraint_columns(system, rows),
         "constraint_table_usage" => constraint_tables(system, rows),
         "table_privileges" | "role_table_grants" => privileges(system, rows),
+        "column_privileges" | "role_column_grants" => column_privileges(system, rows),
         _ => {}
     }
     Ok(())
@@ -406,6 +463,35 @@ fn privileges(system: System<'_>, rows: &mut Rows) {
                 ("is_grantable", yes_no(true)),
                 ("with_hierarchy", yes_no(privilege == "SELECT")),
             ]);
+        }
+    }
+}
+
+/// The privileges of the owner on the columns of all that can be read as a table.
+fn column_privileges(system: System<'_>, rows: &mut Rows) {
+    let own = reference::RELATIONS.iter().map(|relation| {
+        let columns = relation.columns.iter().map(|column| column.name.to_owned()).collect();
+        (relation.schema, relation.name, columns)
+    });
+    let users = system.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_)));
+    let users = users.map(|object| {
+        let columns = object.attributes().into_iter().filter(|column| !column.dropped);
+        (object.schema(), object.name(), columns.map(|column| column.name).collect::<Vec<String>>())
+    });
+    for (schema, table, columns) in own.chain(users) {
+        for column in columns {
+            for privilege in ["INSERT", "REFERENCES", "SELECT", "UPDATE"] {
+                rows.add([
+                    ("grantor", string(system.state.user())),
+                    ("grantee", string(system.state.user())),
+                    ("table_catalog", catalog_name(system)),
+                    ("table_schema", string(schema)),
+                    ("table_name", string(table)),
+                    ("column_name", string(column.as_str())),
+                    ("privilege_type", string(privilege)),
+                    ("is_grantable", yes_no(true)),
+                ]);
+            }
         }
     }
 }

@@ -16,6 +16,7 @@
 //! PostgreSQL would write them; there is one role beside the predefined ones, the user of the session, which owns
 //! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
 
+mod access_rights;
 mod activity;
 mod builder;
 mod definitions;

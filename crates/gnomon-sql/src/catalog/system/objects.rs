@@ -56,6 +56,20 @@ fn names_of(function: &BuiltIn) -> Datum {
     }
 }
 
+/// The language of this name.
+pub(super) fn language_named(name: &str) -> Option<u32> {
+    match name {
+        "internal" => Some(INTERNAL),
+        "sql" => Some(SQL_LANGUAGE),
+        _ => None,
+    }
+}
+
+/// True if there is a language with this identifier.
+pub(super) fn has_language(oid: u32) -> bool {
+    [INTERNAL, SQL_LANGUAGE].contains(&oid)
+}
+
 /// `pg_tablespace`.
 pub(super) fn tablespaces(rows: &mut Rows) {
     for (id, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {

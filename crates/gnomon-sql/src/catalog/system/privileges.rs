@@ -34,6 +34,12 @@ pub(super) const PREDEFINED_ROLES: [(Oid, &str); 12] = [
     (4544, "pg_checkpoint"),
 ];
 
+/// True if a role has another one's privileges: its own, or those of one that it is a member of.
+pub(super) fn is_member(member: Oid, role: Oid) -> bool {
+    let of_monitor = [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES].contains(&role);
+    member == role || (member == MONITOR && of_monitor)
+}
+
 /// `pg_namespace.nspowner`.
 pub(super) fn schema_owner(schema: Oid) -> Oid {
     if schema == PUBLIC_SCHEMA_OID { DATABASE_OWNER } else { OWNER }

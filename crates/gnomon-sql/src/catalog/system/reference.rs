@@ -163,6 +163,36 @@ const FILES: [(&str, &str); 9] = [
     ("pg_type", include_str!("data/pg_type.tsv")),
 ];
 
+/// The description of an object that PostgreSQL defines.
+#[derive(Debug)]
+pub(super) struct Description {
+    pub(super) class: Oid,
+    pub(super) object: Oid,
+    pub(super) text: &'static str,
+}
+
+/// `pg_proc` as a catalog that descriptions are of.
+const FUNCTION_CLASS: Oid = 1255;
+
+/// The descriptions of what there is here, by catalog and identifier.
+pub(super) static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
+    let lines = include_str!("data/pg_description.tsv").lines();
+    let description = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let (object, class) = (number(fields.next()?), number(fields.next()?));
+        let text = fields.nth(1)?;
+        let exists = class != FUNCTION_CLASS || function_by_oid(object).is_some();
+        exists.then_some(Description { class, object, text })
+    };
+    lines.filter_map(description).collect()
+});
+
+/// Returns the description of an object, of any catalog if none is given.
+pub(super) fn description(class: Option<Oid>, object: Oid) -> Option<&'static str> {
+    let mut matching = DESCRIPTIONS.iter().filter(|one| one.object == object);
+    matching.find(|one| class.is_none_or(|class| one.class == class)).map(|one| one.text)
+}
+
 fn number(text: &str) -> u32 {
     text.parse().unwrap_or(0)
 }
