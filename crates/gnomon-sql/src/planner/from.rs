@@ -18,8 +18,8 @@ use crate::{
         Expr,
         expr::ExprKind,
         plan::{
-            Access, Filter, FunctionScan, HashJoin, JoinKind, KeyPart, NestedLoop, Plan, SortKey, TableScan,
-            VirtualScan,
+            Access, Filter, FunctionScan, HashJoin, JoinKind, KeyPart, NestedLoop, Plan, Project, SortKey,
+            TableScan, VirtualScan,
         },
     },
     functions::Comparison,
@@ -430,16 +430,19 @@ impl Planner<'_> {
         let FromItem { kind, alias, base, width, params } = item;
         let mut used = needed.clone();
         columns_used(&filter, &mut used);
+        // Behind its own columns, the item has one that is never NULL. It is made if it is used.
+        let witness = base + width - 1;
+        let has_witness = used.contains(&witness);
         let plain = |plan: Plan| Planned {
-            plan,
-            layout: (base..base + width).collect(),
+            plan: if has_witness { with_witness(plan, width - 1) } else { plan },
+            layout: (base..base + width - usize::from(!has_witness)).collect(),
             params: Vec::new(),
             ordered: false,
             rank: Rank::Full,
         };
         let mut planned = match kind {
             FromKind::Table(table) => {
-                let with_key = self.wishes.keys.contains(&base);
+                let with_key = has_witness || self.wishes.keys.contains(&base);
                 let order = if alone { self.wishes.order } else { &[] };
                 order.iter().for_each(|key| key.expr.collect_columns(&mut used));
                 let columns: Vec<usize> =
@@ -470,7 +473,7 @@ impl Planner<'_> {
                 let columns: Vec<usize> = kept.iter().map(|position| columns[*position]).collect();
                 let mut layout: Vec<usize> = kept.iter().map(|position| layout[*position]).collect();
                 if with_key {
-                    layout.push(base + width - 1);
+                    layout.push(witness);
                 }
                 let scan = TableScan::new(table, alias, columns, with_key, access, pruning, rest);
                 let plan = Plan::TableScan(Arc::new(scan));
@@ -486,7 +489,7 @@ impl Planner<'_> {
                 return Planned { plan, layout, params, ordered: false, rank: Rank::Full };
             }
             FromKind::Plan(plan) => {
-                let here = used.range(base..base + width).map(|column| column - base).collect();
+                let here = used.range(base..witness).map(|column| column - base).collect();
                 plain(prune(plan, &here, &mut self.numbers.cte_columns))
             }
             FromKind::Functions { functions, ordinality } => {
@@ -500,6 +503,13 @@ impl Planner<'_> {
         }
         planned
     }
+}
+
+/// A plan of `width` columns, and one behind them that is not NULL.
+fn with_witness(input: Plan, width: usize) -> Plan {
+    let columns = (0..width).map(|number| Expr::column(number, "?column?", Type::Bool.into()));
+    let columns = columns.chain([Expr::bool(true)]).collect();
+    Plan::Project(Arc::new(Project { input, columns }))
 }
 
 /// Returns how a member is reached from what is known: by which rank of key, and whether by equality at all. Each

@@ -28,6 +28,8 @@ pub struct BoundTargets {
     pub width: usize,
     /// The conditions on the joined row.
     pub conditions: Vec<Expr>,
+    /// The numbers of columns that SET and RETURNING can name, of a join.
+    pub needed: BTreeSet<usize>,
     /// The lock that a row is to have.
     pub lock: RowLock,
 }
@@ -38,7 +40,7 @@ pub fn plan_targets(
     numbers: &mut Numbers,
     environment: &dyn Environment,
 ) -> Result<TargetScan> {
-    let BoundTargets { table, from, width, conditions, lock } = targets;
+    let BoundTargets { table, from, width, needed, conditions, lock } = targets;
     let is_alone = matches!(from, JoinTree::Item(_));
     let all = Expr::and(conditions.clone());
     // A subquery that reads the table would see what the statement has changed when it is tested again.
@@ -46,7 +48,7 @@ pub fn plan_targets(
     let needed: BTreeSet<usize> = match is_alone {
         true if once => all.columns(),
         true => BTreeSet::new(),
-        false => (0..width).collect(),
+        false => needed,
     };
     let condition = (!conditions.is_empty()).then_some(all);
     let wishes = Wishes { needed, order: &[], limited: false, keys: vec![0] };

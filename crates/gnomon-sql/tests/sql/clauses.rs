@@ -130,7 +130,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("SELECT /*+ hint */ a FROM t", Works),
     ("SELECT a FROM ONLY t", Works),
     ("SELECT a INTO n FROM t", Refused("0A000")),
-    ("SELECT (t).* FROM t", Refused("0A000")),
+    ("SELECT (t).* FROM t", Works),
     ("SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3)) WITH ORDINALITY", Works),
     ("SELECT * FROM generate_series(1, 2) AS g (x int)", Refused("0A000")),
     ("SELECT a FROM t WINDOW w AS (), w AS ()", Refused("42P20")),

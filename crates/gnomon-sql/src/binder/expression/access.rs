@@ -2,24 +2,23 @@
 
 use gnomon_parser::ast::{self, Access, ColumnReference, Indirection};
 
-use super::ExpressionBinder;
+use super::{ExpressionBinder, row};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         located::at_expr,
-        scope::{Place, ScopeColumn, is_system_column, unsupported_column},
+        scope::{Place, is_system_column, unsupported_column},
         typing::type_name,
     },
     executor::{Expr, expr::ExprKind},
-    types::{Type, cast::CastContext, shape},
+    types::{Type, cast::CastContext},
 };
 
 impl ExpressionBinder<'_, '_> {
     /// Binds a column, or the row of a relation.
     pub fn column(&mut self, expr: &ast::Expr, column: &ColumnReference, place: Place<'_>) -> Result<Expr> {
         if column.has_star {
-            let columns = self.relation_columns(column, place)?;
-            return self.statement.typing.row(columns.into_iter().map(|column| column.expr).collect());
+            return row::relation_row(self, column, place);
         }
         let names: Vec<&str> = column.fields.iter().map(|field| &*field.name).collect();
         let [name] = names[..] else { return self.qualified(&names, place) };
@@ -29,8 +28,8 @@ impl ExpressionBinder<'_, '_> {
             }
             return Ok(column.expr);
         }
-        if let Some(columns) = place.scope.whole_relation(None, name, &mut self.statement.numbers)? {
-            return Ok(whole_row(columns));
+        if let Some(row) = place.scope.whole_row(None, name, &mut self.statement.numbers)? {
+            return Ok(row);
         }
         if let Some(parameter) = self.statement.typing.parameters.named(None, name) {
             return Ok(parameter);
@@ -61,7 +60,7 @@ impl ExpressionBinder<'_, '_> {
     }
 
     /// The schema and the relation that names before a column or a star stand for; `whole` is all of it, for messages.
-    fn relation_of<'n>(&self, names: &[&'n str], whole: &[&str]) -> Result<(Option<&'n str>, &'n str)> {
+    pub fn relation_of<'n>(&self, names: &[&'n str], whole: &[&str]) -> Result<(Option<&'n str>, &'n str)> {
         match *names {
             [relation] => Ok((None, relation)),
             [schema, relation] => Ok((Some(schema), relation)),
@@ -79,20 +78,6 @@ impl ExpressionBinder<'_, '_> {
         }
     }
 
-    /// The columns that `relation.*` stands for.
-    fn relation_columns(&mut self, star: &ColumnReference, place: Place<'_>) -> Result<Vec<ScopeColumn>> {
-        let names: Vec<&str> = star.fields.iter().map(|field| &*field.name).collect();
-        if names.is_empty() {
-            return Err(improper_star());
-        }
-        let whole: Vec<&str> = names.iter().copied().chain(["*"]).collect();
-        let (schema, relation) = self.relation_of(&names, &whole)?;
-        place
-            .scope
-            .whole_relation(schema, relation, &mut self.statement.numbers)?
-            .ok_or_else(|| place.scope.missing_relation(relation))
-    }
-
     /// Binds the fields of a row; `relation.*` stands for all columns of the relation.
     pub fn fields(&mut self, fields: &[ast::Expr], place: Place<'_>) -> Result<Vec<Expr>> {
         let mut bound = Vec::with_capacity(fields.len());
@@ -100,7 +85,15 @@ impl ExpressionBinder<'_, '_> {
             match field {
                 ast::Expr::Column(star) if star.has_star => {
                     let columns =
-                        self.relation_columns(star, place).map_err(|error| at_expr(error, field))?;
+                        row::relation_columns(self, star, place).map_err(|error| at_expr(error, field))?;
+                    bound.extend(columns.into_iter().map(|column| column.expr));
+                }
+                ast::Expr::Indirection(parts) if matches!(parts.path.last(), Some(Access::Star)) => {
+                    let columns = match row::star_of(self, parts, place)? {
+                        Some(star) => row::relation_columns(self, &star, place),
+                        None => row::row_columns(self, parts, place),
+                    };
+                    let columns = columns.map_err(|error| at_expr(error, field))?;
                     bound.extend(columns.into_iter().map(|column| column.expr));
                 }
                 field => bound.push(self.bind(field, place)?),
@@ -118,20 +111,19 @@ impl ExpressionBinder<'_, '_> {
         }
         let mut value = match (&indirection.base, path) {
             // `(t).a` is the column, if `t` is none itself.
-            (
-                ast::Expr::Column(ColumnReference { fields, has_star: false, .. }),
-                [Access::Field(field), rest @ ..],
-            ) if fields.len() == 1
-                && place.scope.column(&fields[0].name, &mut self.statement.numbers)?.is_none() =>
+            (ast::Expr::Column(relation), [Access::Field(field), rest @ ..])
+                if relation.has_star || row::is_relation(self, relation, place)? =>
             {
                 path = rest;
-                self.qualified(&[&fields[0].name, &field.name], place)?
+                let names: Vec<&str> =
+                    relation.fields.iter().chain([field]).map(|name| &*name.name).collect();
+                self.qualified(&names, place)?
             }
             (base, _) => self.bind(base, place)?,
         };
         for access in path {
             value = match access {
-                Access::Field(field) => self.field(value, &field.name)?,
+                Access::Field(field) => row::field(value, &field.name)?,
                 Access::Star => return Err(row_expansion()),
                 access => self.subscript(value, access, place)?,
             };
@@ -139,31 +131,10 @@ impl ExpressionBinder<'_, '_> {
         Ok(value)
     }
 
-    /// A field of a row whose shape is known.
-    fn field(&mut self, value: Expr, name: &str) -> Result<Expr> {
-        let Some(fields) = shape::fields_of(value.ty) else {
-            if value.ty.ty == Type::Record {
-                return Err(SqlError::unsupported("access to a field of a composite value"));
-            }
-            let ty = type_name(value.ty.ty);
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("column notation .{name} applied to type {ty}, which is not a composite type"),
-            ));
-        };
-        let Some(index) = fields.iter().position(|(known, _)| *known == name) else {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_COLUMN,
-                format!("could not identify column \"{name}\" in record data type"),
-            ));
-        };
-        Ok(Expr::new(ExprKind::Field { record: Box::new(value), index }, fields[index].1))
-    }
-
     fn subscript(&mut self, value: Expr, access: &Access, place: Place<'_>) -> Result<Expr> {
         let ty = value.ty;
         if ty.ty == Type::Name {
-            return self.letter_of_name(value, access, place);
+            return letter_of_name(self, value, access, place);
         }
         let Some(element) = ty.ty.element() else {
             return Err(SqlError::new(
@@ -178,12 +149,12 @@ impl ExpressionBinder<'_, '_> {
         let array = Box::new(value);
         match access {
             Access::Subscript(index) => {
-                let index = self.index(index, place)?;
+                let index = array_subscript(self, index, place)?;
                 Ok(Expr::new(ExprKind::Subscript { array, index, first }, element))
             }
             Access::Slice(from, to) => {
-                let from = from.as_ref().map(|at| self.index(at, place)).transpose()?;
-                let to = to.as_ref().map(|at| self.index(at, place)).transpose()?;
+                let from = from.as_ref().map(|at| array_subscript(self, at, place)).transpose()?;
+                let to = to.as_ref().map(|at| array_subscript(self, at, place)).transpose()?;
                 // A part of a vector is an array.
                 let ty = if ty.ty.is_vector() { element.array().unwrap_or(ty.ty).into() } else { ty };
                 Ok(Expr { kind: ExprKind::Slice { array, from, to, first }, ty })
@@ -191,37 +162,40 @@ impl ExpressionBinder<'_, '_> {
             Access::Field(_) | Access::Star => Err(row_expansion()),
         }
     }
-
-    /// A name is an array of "char", from 0, of fixed length.
-    fn letter_of_name(&mut self, value: Expr, access: &Access, place: Place<'_>) -> Result<Expr> {
-        let Access::Subscript(index) = access else {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "slices of fixed-length arrays not implemented",
-            ));
-        };
-        let (array, index) = (Box::new(value), self.index(index, place)?);
-        Ok(Expr::new(ExprKind::Subscript { array, index, first: 0 }, Type::Char))
-    }
-
-    fn index(&mut self, expr: &ast::Expr, place: Place<'_>) -> Result<Box<Expr>> {
-        let index = self.bind(expr, place)?;
-        let index = self.statement.typing.coerce(index, Type::Int4.into(), CastContext::Assignment);
-        let refused = || SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer");
-        index.and_then(|index| index.map(Box::new).ok_or_else(refused)).map_err(|error| at_expr(error, expr))
-    }
 }
 
-fn row_expansion() -> SqlError {
+pub fn row_expansion() -> SqlError {
     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "row expansion via \"*\" is not supported here")
 }
 
-fn improper_star() -> SqlError {
+pub fn improper_star() -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, "improper use of \"*\"")
 }
 
-/// A relation's row as one value.
-fn whole_row(columns: Vec<ScopeColumn>) -> Expr {
-    let items = columns.into_iter().map(|column| column.expr).collect();
-    Expr::new(ExprKind::Row(items), Type::Record)
+/// A name is an array of "char", from 0, of fixed length.
+fn letter_of_name(
+    binder: &mut ExpressionBinder<'_, '_>,
+    value: Expr,
+    access: &Access,
+    place: Place<'_>,
+) -> Result<Expr> {
+    let Access::Subscript(index) = access else {
+        return Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "slices of fixed-length arrays not implemented",
+        ));
+    };
+    let (array, index) = (Box::new(value), array_subscript(binder, index, place)?);
+    Ok(Expr::new(ExprKind::Subscript { array, index, first: 0 }, Type::Char))
+}
+
+pub fn array_subscript(
+    binder: &mut ExpressionBinder<'_, '_>,
+    expr: &ast::Expr,
+    place: Place<'_>,
+) -> Result<Box<Expr>> {
+    let index = binder.bind(expr, place)?;
+    let index = binder.statement.typing.coerce(index, Type::Int4.into(), CastContext::Assignment);
+    let refused = || SqlError::new(SqlState::DATATYPE_MISMATCH, "array subscript must have type integer");
+    index.and_then(|index| index.map(Box::new).ok_or_else(refused)).map_err(|error| at_expr(error, expr))
 }

@@ -15,7 +15,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         Relation, ResultColumn,
-        scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation},
+        scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation, WholeRow},
         syntax::relation_name,
     },
     catalog::model::View,
@@ -159,6 +159,8 @@ impl QueryBinder<'_, '_> {
         let rest = |columns: Vec<ScopeColumn>| {
             columns.into_iter().filter(|column| !using.contains(&column.name)).collect::<Vec<_>>()
         };
+        let right_first = left.relations.len();
+        let right_end = right_first + right.relations.len();
         let mut relations: Vec<_> = left.relations.into_iter().chain(right.relations).collect();
         if let JoinCondition::Using(_, Some(alias)) = &join.condition {
             let relation = named_columns(alias.name.to_string(), merged.clone(), &[]);
@@ -172,6 +174,13 @@ impl QueryBinder<'_, '_> {
         if let JoinCondition::On(on) = &join.condition {
             let on = self.expressions().bind_condition(on, Place::new(&scope, Clause::JoinOn))?;
             on.split_and(&mut condition);
+        }
+        let (left_rows, right_rows) = scope.relations[..right_end].split_at_mut(right_first);
+        if matches!(kind, JoinKind::Right | JoinKind::Full) {
+            left_rows.iter_mut().for_each(|relation| relation.whole.extend());
+        }
+        if matches!(kind, JoinKind::Left | JoinKind::Full) {
+            right_rows.iter_mut().for_each(|relation| relation.whole.extend());
         }
         let tree = JoinTree::Join { kind, left: Box::new(left.tree), right: Box::new(right.tree), condition };
         Ok(Piece { tree, relations: scope.relations, columns: scope.columns })
@@ -320,6 +329,7 @@ impl QueryBinder<'_, '_> {
                     aliased: alias.map(|_| relation),
                     stored: None,
                     joined: None,
+                    whole: WholeRow::told_by(base + width - 1),
                 };
                 Ok(cx.item(FromKind::Virtual(table), relation, width, Vec::new()))
             }
@@ -438,6 +448,7 @@ fn named_columns(name: String, columns: Vec<ScopeColumn>, joined: &[ScopeRelatio
         system_columns: Vec::new(),
         stored: None,
         joined: Some(joined.into()),
+        whole: WholeRow::of_join(),
     }
 }
 
@@ -466,8 +477,9 @@ fn plan_item(
         system_columns: Vec::new(),
         stored: None,
         joined: None,
+        whole: WholeRow::told_by(base + columns.len()),
     };
-    Ok(cx.item(FromKind::Plan(plan), relation, columns.len(), params))
+    Ok(cx.item(FromKind::Plan(plan), relation, columns.len() + 1, params))
 }
 
 fn functions_item(
@@ -488,6 +500,10 @@ fn functions_item(
         columns.push(("ordinality".to_owned(), Type::Int8.into()));
     }
     let base = cx.next;
+    let whole = match columns[..] {
+        [_] => WholeRow::Value,
+        _ => WholeRow::told_by(base + columns.len()),
+    };
     let scope_columns = columns.iter().enumerate().map(|(position, (column, ty))| ScopeColumn {
         name: column.clone(),
         expr: Expr::column(base + position, format!("{name}.{column}"), *ty),
@@ -503,8 +519,9 @@ fn functions_item(
         system_columns: Vec::new(),
         stored: None,
         joined: None,
+        whole,
     };
-    Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len(), params))
+    Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len() + 1, params))
 }
 
 impl FromCx<'_> {

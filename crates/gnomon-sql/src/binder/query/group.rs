@@ -264,8 +264,8 @@ fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
             column.is_some_and(|column| is_key(&column.expr))
         });
         if grouped {
-            let more: Vec<Expr> =
-                relation.columns.iter().map(|column| column.expr.clone()).filter(|c| !is_key(c)).collect();
+            let columns = relation.columns.iter().map(|column| column.expr.clone());
+            let more: Vec<Expr> = columns.filter(|c| !is_key(c)).chain(relation.witness()).collect();
             let first = grouping.keys.len();
             let numbers = first..first + more.len();
             grouping.sets.iter_mut().flatten().for_each(|set| set.extend(numbers.clone()));

@@ -9,6 +9,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
+        expression::row,
         located::at_expr,
         scope::{Place, ScopeColumn},
         syntax::{dotted, relation_name, relation_of},
@@ -39,7 +40,12 @@ impl QueryBinder<'_, '_> {
                     out.extend(columns.into_iter().map(SelectItem::of_column));
                 }
                 ast::Expr::Indirection(parts) if matches!(parts.path.last(), Some(Access::Star)) => {
-                    return Err(SqlError::unsupported("the expansion of a row by .*").at(target.position));
+                    let columns = match row::star_of(&mut self.expressions(), parts, place)? {
+                        Some(star) => self.star(target, &star, place),
+                        None => row::row_columns(&mut self.expressions(), parts, place),
+                    };
+                    let columns = columns.map_err(|error| error.at(target.position))?;
+                    out.extend(columns.into_iter().map(SelectItem::of_column));
                 }
                 value => {
                     let name = match &target.alias {

@@ -230,7 +230,8 @@ pub fn carried_items(
         );
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     };
-    let first = item.base + item.width.saturating_sub(columns.len());
+    // The last number is that of no column of the query.
+    let first = item.base + item.width.saturating_sub(columns.len() + 1);
     let items = columns.into_iter().zip(first..).map(|(column, at)| SelectItem {
         expr: Expr::column(at, column.name.clone(), column.ty),
         name: column.name,

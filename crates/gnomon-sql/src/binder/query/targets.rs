@@ -58,7 +58,8 @@ impl QueryBinder<'_, '_> {
                 .bind_condition(selection, Place::new(&scope, Clause::Where))?
                 .split_and(&mut conditions);
         }
-        let targets = BoundTargets { table: table.clone(), from: tree, width, conditions, lock };
+        let needed = (0..table.columns.len()).chain(scope.numbers()).collect();
+        let targets = BoundTargets { table: table.clone(), from: tree, width, conditions, needed, lock };
         let environment = self.statement.typing.context.environment;
         Ok((plan_targets(targets, &mut self.statement.numbers, environment)?, scope))
     }

@@ -85,7 +85,10 @@ impl Visitor for Finder<'_> {
             Expr::Column(column) if (self.depth > 0) == self.in_subquery && !column.has_star => {
                 let parts: Vec<&str> = column.fields.iter().map(|field| &*field.name).collect();
                 let written = parts.join(".");
-                let is_it = |name: &str| name == written || name.ends_with(&format!(".{written}"));
+                let is_it = |name: &str| {
+                    let name = name.strip_suffix(".*").unwrap_or(name);
+                    name == written || name.ends_with(&format!(".{written}"))
+                };
                 match self.name.is_some_and(is_it) {
                     true => ControlFlow::Break(column.position),
                     false => ControlFlow::Continue(()),

@@ -2,9 +2,11 @@
 
 mod candidates;
 mod place;
+mod whole_row;
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     sync::Arc,
 };
 
@@ -16,6 +18,7 @@ use crate::{
 };
 
 pub use place::{Calls, Clause, NamedWindow, Place};
+pub use whole_row::WholeRow;
 
 /// A column that can be named.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct ScopeRelation {
     pub stored: Option<Arc<Table>>,
     /// Of the alias of a join, the relations that cannot be named because of it: for messages.
     pub joined: Option<Arc<[ScopeRelation]>>,
+    /// Its row as one value.
+    pub whole: WholeRow,
 }
 
 /// The names that the expressions of a query level can refer to.
@@ -158,6 +163,19 @@ impl<'p> Scope<'p> {
             true => Some(self.depth),
             false => self.parent?.innermost_named(),
         }
+    }
+
+    /// Returns the numbers of all columns of this level that expressions can use.
+    pub fn numbers(&self) -> BTreeSet<usize> {
+        let mut numbers = BTreeSet::new();
+        let of_relations = self.relations.iter().flat_map(|of| of.columns.iter().chain(&of.system_columns));
+        for column in self.columns.iter().chain(of_relations) {
+            column.expr.collect_columns(&mut numbers);
+        }
+        for witness in self.relations.iter().filter_map(ScopeRelation::witness) {
+            witness.collect_columns(&mut numbers);
+        }
+        numbers
     }
 
     /// The scope of one table's row, whose column `i` is column `i` of the row: dropped columns are there but have no
@@ -307,6 +325,25 @@ impl<'p> Scope<'p> {
         }))
     }
 
+    /// The row of a relation here or around as one value, of this level's row.
+    pub fn whole_row(&self, schema: Option<&str>, name: &str, numbers: &mut Numbers) -> Result<Option<Expr>> {
+        if let Some(relation) = self.relation(schema, name)? {
+            self.named.set(true);
+            return Ok(Some(relation.whole_row()));
+        }
+        let Some(parent) = self.parent else { return Ok(None) };
+        let Some(row) = parent.whole_row(schema, name, numbers)? else { return Ok(None) };
+        self.correlated.set(true);
+        Ok(Some(match row.kind {
+            // Its columns stay apart, for conditions that compare them.
+            ExprKind::Row(columns) => {
+                let columns = columns.into_iter().map(|column| self.capture(column, numbers)).collect();
+                Expr { kind: ExprKind::Row(columns), ..row }
+            }
+            _ => self.capture(row, numbers),
+        }))
+    }
+
     /// Makes a slot of a column found around this level. The slot is set when this level's plan is opened.
     fn reach(&self, found: Found, numbers: &mut Numbers) -> ScopeColumn {
         let mut column = match found {
@@ -364,6 +401,7 @@ impl ScopeRelation {
             system_columns: Vec::new(),
             stored: Some(table.clone()),
             joined: None,
+            whole: WholeRow::told_by(base + table.columns.len()),
         }
     }
 
