@@ -12,7 +12,7 @@ pub use take::{Backup, run};
 use std::time::Duration;
 
 use gnomon_engine::{BackupHeader, Error};
-use gnomon_sql::types::datetime::write_timestamp;
+use gnomon_sql::types::datetime::{DateStyle, write_timestamp};
 use serde_json::{Value, json};
 
 /// From 1970-01-01 to 2000-01-01, in seconds.
@@ -22,7 +22,7 @@ const EPOCH_SECONDS: i64 = 946_684_800;
 fn time_text(begun: Duration) -> String {
     let mut text = String::new();
     let seconds = i64::try_from(begun.as_secs()).unwrap_or_default() - EPOCH_SECONDS;
-    write_timestamp(&mut text, seconds.saturating_mul(1_000_000));
+    write_timestamp(&mut text, seconds.saturating_mul(1_000_000), DateStyle::ISO);
     text + " UTC"
 }
 

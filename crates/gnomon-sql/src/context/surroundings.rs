@@ -213,6 +213,7 @@ impl SessionContext {
             zone: self.settings.zone().clone(),
             transaction_time: self.current.time,
             statement_time: self.statement_time,
+            date_style: self.settings.date_style(),
             interval_style: self.settings.interval_style(),
             extra_float_digits: self.settings.extra_float_digits(),
             bytea_escape: self.settings.bytea_escape(),

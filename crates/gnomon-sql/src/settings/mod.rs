@@ -24,7 +24,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::system::Setting,
     memory::{Account, Held},
-    types::datetime::{IntervalStyle, Zone},
+    types::datetime::{DateStyle, IntervalStyle, Zone},
 };
 
 pub(crate) use self::{
@@ -42,6 +42,7 @@ struct Values {
     memory: BTreeMap<Arc<str>, Arc<Held>>,
     search_path: Arc<[String]>,
     zone: Zone,
+    date_style: DateStyle,
     interval_style: IntervalStyle,
     extra_float_digits: i32,
     bytea_escape: bool,
@@ -169,6 +170,7 @@ impl Settings {
             custom: BTreeMap::new(),
             memory: BTreeMap::new(),
             zone: Zone::UTC,
+            date_style: DateStyle::ISO,
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
             bytea_escape: false,
@@ -385,7 +387,8 @@ impl Settings {
         }
         match id {
             Some(id) => {
-                let text = normalise(&DEFINITIONS[id], values)?;
+                let styles = [self.current.date_style, self.initial.date_style];
+                let text = normalise(&DEFINITIONS[id], values, styles)?;
                 self.store(id, text.into(), scope, progress)
             }
             None => self.assign_custom(name, values.first().map(String::as_str), scope, progress),
@@ -451,6 +454,8 @@ impl Settings {
                 values.lock_timeout = millis();
             } else if id == Id::deadlock_timeout as usize {
                 values.deadlock_timeout = millis().unwrap_or_default();
+            } else if id == Id::DateStyle as usize {
+                values.date_style = DateStyle::named(&text);
             } else if id == Id::IntervalStyle as usize {
                 values.interval_style = IntervalStyle::named(&text);
             } else if id == Id::extra_float_digits as usize {
@@ -632,6 +637,10 @@ impl Settings {
     pub(crate) fn zone(&self) -> &Zone {
         &self.current.zone
     }
+    /// DateStyle.
+    pub(crate) fn date_style(&self) -> DateStyle {
+        self.current.date_style
+    }
     /// The text form of intervals.
     pub(crate) fn interval_style(&self) -> IntervalStyle {
         self.current.interval_style
@@ -730,7 +739,7 @@ mod tests {
         );
         set(&mut settings, "TimeZone", "+02:30").unwrap();
         set(&mut settings, "DateStyle", "ISO").unwrap();
-        assert_eq!(state(set(&mut settings, "DateStyle", "German")), SqlState::INVALID_PARAMETER_VALUE);
+        assert_eq!(state(set(&mut settings, "DateStyle", "Roman")), SqlState::INVALID_PARAMETER_VALUE);
         set(&mut settings, "TimeZone", "Europe/Berlin").unwrap();
         assert_eq!(settings.zone().name(), "Europe/Berlin");
         assert_eq!(state(set(&mut settings, "TimeZone", "Mars/Olympus")), SqlState::INVALID_PARAMETER_VALUE);

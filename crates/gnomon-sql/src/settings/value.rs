@@ -6,7 +6,7 @@ use super::definition::{Definition, Kind, Unit};
 use crate::{
     Result, SqlError, SqlState,
     types::{
-        datetime::{IntervalStyle, Zone, parse_interval},
+        datetime::{DateStyle, IntervalStyle, Zone, parse_interval},
         float::general,
     },
 };
@@ -22,8 +22,13 @@ pub(super) fn fixed(name: &str) -> SqlError {
     SqlError::new(SqlState("55P02"), format!("parameter \"{name}\" cannot be changed"))
 }
 
-/// Checks the values of a setting and puts them into the form that SHOW prints.
-pub(super) fn normalise(definition: &Definition, values: &[String]) -> Result<String> {
+/// Checks the values of a setting and puts them into the form that SHOW prints; `styles` are the DateStyle that holds
+/// and the one of new sessions.
+pub(super) fn normalise(
+    definition: &Definition,
+    values: &[String],
+    styles: [DateStyle; 2],
+) -> Result<String> {
     let name = definition.name;
     let value = values.first().map_or("", String::as_str);
     Ok(match definition.kind {
@@ -79,9 +84,12 @@ pub(super) fn normalise(definition: &Definition, values: &[String]) -> Result<St
         Kind::Text => value.to_owned(),
         Kind::Names => list_of_names(values),
         Kind::Encoding => encoding(name, value)?.into(),
-        Kind::DateStyle => date_style(values).ok_or_else(|| {
-            invalid(name, value).hint("Only the style ISO with the order MDY is supported.")
-        })?,
+        Kind::DateStyle => {
+            let [present, default] = styles;
+            let text = values.join(", ");
+            let style = DateStyle::read(&text, present, default);
+            style.map_err(|detail| invalid(name, &text).detail(detail))?.to_string()
+        }
         Kind::TimeZone => {
             let zone = match interval_of_zone(value) {
                 Some(text) => zone_of_interval(text).map_err(|detail| match detail {
@@ -184,13 +192,6 @@ pub(super) fn with_unit(text: &str, unit: Unit) -> String {
 /// Returns a number with at most 6 digits, as PostgreSQL shows one.
 pub(super) fn real_text(number: f64) -> String {
     general(number, 6)
-}
-
-/// DateStyle has an output style and a field order. There is one of each here.
-pub(super) fn date_style(values: &[String]) -> Option<String> {
-    let mut words = values.iter().flat_map(|value| value.split(','));
-    let known = ["iso", "mdy", "us", "noneuro", "noneuropean", "default"];
-    words.all(|word| known.contains(&word.trim().to_ascii_lowercase().as_str())).then(|| "ISO, MDY".into())
 }
 
 /// The zone of a name, or so many hours east of Greenwich.

@@ -12,7 +12,10 @@ use crate::{
     dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
     query::{Binder, ParameterNames, Planned, ResultColumn, plan::Node},
-    types::{Context, Datum, Type, datetime::IntervalStyle},
+    types::{
+        Context, Datum, Type,
+        datetime::{DateStyle, IntervalStyle},
+    },
 };
 
 /// A query, DML statement or CALL, planned.
@@ -26,6 +29,8 @@ pub(crate) struct Plan {
     pub(super) version: u64,
     search_path: Arc<[String]>,
     time_zone: String,
+    /// Text of a date that is a constant has this form, and was read in this order.
+    date_style: DateStyle,
     /// Text of an interval that is a constant has this form.
     interval_style: IntervalStyle,
     /// Text of a float that is a constant has so many digits.
@@ -128,6 +133,7 @@ impl Plan {
             && (Arc::ptr_eq(&self.search_path, session.settings.search_path())
                 || self.search_path == *session.settings.search_path())
             && self.time_zone == session.settings.zone().name()
+            && self.date_style == session.settings.date_style()
             && self.interval_style == session.settings.interval_style()
             && self.extra_float_digits == session.settings.extra_float_digits()
             && self.bytea_escape == session.settings.bytea_escape()
@@ -195,6 +201,7 @@ fn plan_now(
 ) -> Result<Arc<Plan>> {
     let search_path = session.settings.search_path().clone();
     let time_zone = session.settings.zone().name().to_owned();
+    let date_style = session.settings.date_style();
     let interval_style = session.settings.interval_style();
     let extra_float_digits = session.settings.extra_float_digits();
     let bytea_escape = session.settings.bytea_escape();
@@ -210,6 +217,7 @@ fn plan_now(
             version,
             search_path,
             time_zone,
+            date_style,
             interval_style,
             extra_float_digits,
             bytea_escape,

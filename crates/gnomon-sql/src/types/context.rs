@@ -5,7 +5,7 @@ use std::{cell::Cell, fmt};
 
 use super::{
     Datum, Row, Type,
-    datetime::{IntervalStyle, Zone},
+    datetime::{DateStyle, IntervalStyle, Zone},
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -18,6 +18,8 @@ pub struct Context<'a> {
     pub transaction_time: i64,
     /// When the statement began, likewise.
     pub statement_time: i64,
+    /// The setting DateStyle.
+    pub date_style: DateStyle,
     /// The setting IntervalStyle.
     pub interval_style: IntervalStyle,
     /// The setting extra_float_digits: above 0 shortest exact output, else 15 (6) digits plus it.
@@ -38,6 +40,7 @@ impl<'a> Context<'a> {
             zone: Zone::UTC,
             transaction_time: now,
             statement_time: now,
+            date_style: DateStyle::ISO,
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
             bytea_escape: false,

@@ -1,7 +1,7 @@
 //! Types and values: their text and binary forms, comparison, arithmetic, casts; keys and rows as bytes.
 //!
 //! Everything behaves as PostgreSQL 15 does, its messages and SQLSTATEs included, with these limits: arrays have
-//! one dimension and begin at 1; text is UTF-8 and collates bytewise (collation "C"); DateStyle is ISO, MDY.
+//! one dimension and begin at 1; text is UTF-8 and collates bytewise (collation "C").
 //!
 //! NULL is the caller's business wherever a function takes the text or bytes of one value; [`compare`], [`keys`]
 //! and [`rows`] take NULLs as they come.

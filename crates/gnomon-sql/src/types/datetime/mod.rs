@@ -1,8 +1,8 @@
 //! Dates, times, timestamps and intervals: the calendar, text in and out, time zones, arithmetic.
 //!
 //! A date counts days, a timestamp microseconds from 2000-01-01 in the proleptic Gregorian calendar; the extreme
-//! integers are the infinities. Years are astronomical inside (0 is 1 BC). Text comes out in ISO style and is read
-//! in every common form, month before day where it is ambiguous (DateStyle "ISO, MDY").
+//! integers are the infinities. Years are astronomical inside (0 is 1 BC). Text comes out in the style of the setting
+//! DateStyle and is read in every common form, in the order of that setting where it is ambiguous.
 
 mod abbreviation;
 pub mod arithmetic;
@@ -10,12 +10,14 @@ mod interval;
 mod interval_input;
 mod output;
 mod parse;
+mod style;
 mod zone;
 
 pub use interval::{IntervalRange, IntervalStyle, write_interval};
 pub use interval_input::parse_interval;
 pub use output::{write_date, write_time, write_timestamp, write_timestamptz};
 pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
+pub use style::{DateFormat, DateOrder, DateStyle};
 pub use zone::Zone;
 
 use crate::{Result, SqlError, SqlState};

@@ -2,10 +2,11 @@
 //!
 //! The text is cut into fields (numbers, dates, times, words, displacements) and each field is taken for what is
 //! still missing, in the manner of PostgreSQL's ParseDateTime and DecodeDateTime. A pure number's meaning depends on
-//! its length and on what is known: year if it has three digits or more, else month, day, year.
+//! its length and on what is known: year if it has three digits or more, else the next in the order of DateStyle.
 
 use super::{
-    Civil, DAY, HOUR, MINUTE, MONTHS, SECOND, WEEKDAYS, Zone, days_from_civil, is_date, month_days,
+    Civil, DAY, DateOrder, HOUR, MINUTE, MONTHS, SECOND, WEEKDAYS, Zone, days_from_civil, is_date,
+    month_days,
     zone::{is_time_of_day, offset_magnitude},
 };
 use crate::{Result, SqlError, SqlState, types::Context};
@@ -277,6 +278,8 @@ fn is_known_word(word: &str) -> bool {
 /// The fields that are known so far.
 #[derive(Default)]
 struct Decoder {
+    /// The order of numbers that do not tell it.
+    order: DateOrder,
     year: Option<i32>,
     month: Option<i32>,
     day: Option<i32>,
@@ -327,7 +330,7 @@ fn decode(cx: &Context, text: &str, type_name: &str) -> Result<Decoded> {
 }
 
 fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Decoded, Misfit> {
-    let mut d = Decoder::default();
+    let mut d = Decoder { order: cx.date_style.order, ..Decoder::default() };
     let mut fields = fields.iter().peekable();
     let mut alone = 0;
     let mut special = None;
@@ -339,7 +342,11 @@ fn decode_fields(cx: &Context, fields: &[Field], time_only: bool) -> Result<Deco
         match field {
             Field::Time(text) => d.time(text)?,
             Field::Date(text) => {
-                if d.has_date() {
+                // It could only be a zone's name.
+                if d.has_date() && text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                    return Err(Misfit::UnknownZone(text.to_ascii_lowercase()));
+                }
+                if d.has_date() || d.have_time {
                     return Err(Misfit::Format);
                 }
                 d.date(text)?;
@@ -609,11 +616,18 @@ impl Decoder {
             let year = self.year.take().unwrap_or_default();
             return self.set_day(days_from_civil(year, 1, 1) + i64::from(value) - 1);
         }
+        if long && self.text_month && self.short_year && self.year.is_some() && self.day.is_none() {
+            // The first number was not the year: `08-Jan-1999` where the year comes first.
+            self.day = self.year.replace(value);
+            self.short_year = false;
+            return Ok(());
+        }
         let slot = match (self.year.is_some(), self.month.is_some(), self.day.is_some()) {
-            (false, false, false) if long => 0,
+            (false, false, false) if long || self.order == DateOrder::Ymd => 0,
+            (false, false, false) if self.order == DateOrder::Dmy => 2,
             (false, false, false) => 1,
             (true, false, _) | (false, false, true) => 1,
-            (false, true, false) if self.text_month && long => 0,
+            (false, true, false) if self.text_month && (long || self.order == DateOrder::Ymd) => 0,
             (_, true, false) => 2,
             (false, true, true) => 0,
             (true, true, true) => return Err(Misfit::Format),

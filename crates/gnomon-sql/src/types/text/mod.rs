@@ -121,10 +121,10 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
             out.push_str("\\x");
             push_hex(out, bytes);
         }
-        Datum::Date(days) => datetime::write_date(out, *days),
+        Datum::Date(days) => datetime::write_date(out, *days, cx.date_style),
         Datum::Time(micros) => datetime::write_time(out, *micros),
-        Datum::Timestamp(micros) => datetime::write_timestamp(out, *micros),
-        Datum::Timestamptz(micros) => datetime::write_timestamptz(out, *micros, &cx.zone),
+        Datum::Timestamp(micros) => datetime::write_timestamp(out, *micros, cx.date_style),
+        Datum::Timestamptz(micros) => datetime::write_timestamptz(out, *micros, &cx.zone, cx.date_style),
         Datum::Interval(interval) => datetime::write_interval(out, *interval, cx.interval_style),
         Datum::Uuid(bytes) => {
             for (index, byte) in bytes.iter().enumerate() {
