@@ -229,7 +229,7 @@ pub enum OptionValue {
     List(Vec<Box<str>>),
 }
 
-/// CREATE TABLE AS.
+/// CREATE TABLE AS, or SELECT INTO.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]
 pub struct CreateTableAs {
@@ -245,6 +245,8 @@ pub struct CreateTableAs {
     pub source: Statement,
     /// False with WITH NO DATA.
     pub with_data: bool,
+    /// True if it was written as SELECT INTO.
+    pub is_select_into: bool,
 }
 
 /// CREATE INDEX.

@@ -157,6 +157,7 @@ fn create_table_as(
         tablespace,
         source,
         with_data,
+        is_select_into: false,
     })))
 }
 

@@ -21,7 +21,7 @@ pub(super) fn prepare(p: &mut Parser<'_, '_>) -> Result<Statement> {
     let name = p.name()?;
     let types = if p.is_char('(') { p.parens(Parser::type_name)? } else { Vec::new() };
     p.expect(K::As)?;
-    let statement = Box::new(p.preparable()?);
+    let statement = Box::new(query::made_table(p.preparable()?));
     Ok(Statement::Prepare(Prepare { name, types, statement }))
 }
 
@@ -239,7 +239,7 @@ pub(super) fn explain(p: &mut Parser<'_, '_>) -> Result<Statement> {
             created @ (Statement::CreateTableAs(_) | Statement::Unsupported(_)) => created,
             _ => return p.fail(),
         },
-        _ => p.preparable()?,
+        _ => query::made_table(p.preparable()?),
     };
     Ok(Statement::Explain(Explain { options, statement: Box::new(statement) }))
 }

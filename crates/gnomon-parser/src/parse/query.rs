@@ -2,11 +2,12 @@
 
 use super::{Parser, from, primary, window};
 use crate::{
-    Position,
+    Position, Statement,
     ast::{
-        ColumnReference, CommonTable, Constant, Cycle, Distinct, Expr, GroupingElement, IntoClause, Limit,
-        LockStrength, LockWait, LockingClause, Persistence, Query, QueryBody, Search, Select, SetOperation,
-        SetOperationKind, SetOperations, SortBy, TableReference, Target, Value, Values, With,
+        ColumnReference, CommonTable, Constant, CreateTableAs, Cycle, Distinct, Expr, GroupingElement,
+        IntoClause, Limit, LockStrength, LockWait, LockingClause, Persistence, Query, QueryBody, Search,
+        Select, SetOperation, SetOperationKind, SetOperations, SortBy, TableReference, Target, Value, Values,
+        With,
     },
     error::{Error, Result},
     keyword::Keyword as K,
@@ -222,6 +223,34 @@ pub(super) fn targets(p: &mut Parser<'_, '_>) -> Result<Vec<Target>> {
 
 pub(super) fn optional_where(p: &mut Parser<'_, '_>) -> Result<Option<Expr>> {
     if p.take(K::Where) { p.expr().map(Some) } else { Ok(None) }
+}
+
+/// The statement that a query with INTO, which only the first SELECT may have, stands for.
+pub(super) fn made_table(statement: Statement) -> Statement {
+    let Statement::Query(mut query) = statement else { return statement };
+    let Some(into) = take_into(&mut query.body) else { return Statement::Query(query) };
+    Statement::CreateTableAs(Box::new(CreateTableAs {
+        name: into.name,
+        persistence: into.persistence,
+        if_not_exists: false,
+        columns: Vec::new(),
+        access_method: None,
+        options: Vec::new(),
+        on_commit: None,
+        tablespace: None,
+        source: Statement::Query(query),
+        with_data: true,
+        is_select_into: true,
+    }))
+}
+
+fn take_into(body: &mut QueryBody) -> Option<Box<IntoClause>> {
+    match body {
+        QueryBody::Select(select) => select.into.take(),
+        QueryBody::Values(_) => None,
+        QueryBody::SetOperations(operations) => take_into(&mut operations.first),
+        QueryBody::Query(query) => take_into(&mut query.body),
+    }
 }
 
 fn into_clause(p: &mut Parser<'_, '_>) -> Result<Option<Box<IntoClause>>> {

@@ -1,6 +1,6 @@
 //! Which statement a text is.
 
-use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, session, unsupported};
+use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, query, session, unsupported};
 use crate::{
     Statement,
     ast::{Backup, Lock, LockMode, Maintenance},
@@ -14,14 +14,14 @@ pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
     let token = p.peek();
     let Some(keyword) = token.keyword() else {
         return match token.kind {
-            Kind::Char('(') => p.preparable(),
+            Kind::Char('(') => p.preparable().map(query::made_table),
             Kind::Name if p.text_of(token).eq_ignore_ascii_case("backup") && p.is_at(1, K::To) => backup(p),
             _ => p.fail(),
         };
     };
     match keyword {
-        K::Select | K::Values | K::With | K::Insert | K::Update | K::Delete => p.preparable(),
-        K::Table => p.preparable(),
+        K::Select | K::Values | K::Table | K::With => p.preparable().map(query::made_table),
+        K::Insert | K::Update | K::Delete => p.preparable(),
         K::Create => create::create(p),
         K::Alter => alter::alter(p),
         K::Drop => ddl::drop(p),

@@ -58,7 +58,7 @@ pub use located::position_of;
 pub use parameters::ParameterNames;
 pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
-pub use syntax::{check_collation, column_of_key, relation_name, relation_of};
+pub use syntax::{check_collation, column_of_key, into_clause, relation_name, relation_of};
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.

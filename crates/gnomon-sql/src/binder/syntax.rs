@@ -158,3 +158,13 @@ pub fn column_of_key(key: &ast::IndexKey) -> Option<&ast::Ident> {
         ast::IndexKey::Expr(_) => None,
     }
 }
+
+/// Returns the INTO of the first SELECT of a query.
+pub fn into_clause(body: &ast::QueryBody) -> Option<&ast::IntoClause> {
+    match body {
+        ast::QueryBody::Select(select) => select.into.as_deref(),
+        ast::QueryBody::Values(_) => None,
+        ast::QueryBody::SetOperations(operations) => into_clause(&operations.first),
+        ast::QueryBody::Query(query) => into_clause(&query.body),
+    }
+}

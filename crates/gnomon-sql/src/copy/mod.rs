@@ -23,7 +23,7 @@ use crate::{
     catalog::{Relation, model::Table},
     context::{Name, SessionContext, View},
     dml::{BoundCheck, TableReader, TableWriter, bind_checks, default_of, missing_column},
-    query::{Binder, Expr, Scope, plan_query},
+    query::{Binder, Expr, Scope, into_clause, plan_query},
     sink::{Sink, Tag},
     types::{ColumnType, Context, Datum, Row, Type, binary, text},
 };
@@ -150,6 +150,10 @@ fn copy_to(
 ) -> Result<u64> {
     let count = match source {
         CopySource::Query(statement) => match &**statement {
+            Statement::Query(query) if into_clause(&query.body).is_some() => {
+                let message = "COPY (SELECT INTO) is not supported";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             Statement::Query(query) => copy_query(session, query, options, sink)?,
             _ => return Err(SqlError::unsupported("COPY of what a change returns")),
         },

@@ -103,6 +103,7 @@ pub(super) fn create_table_as(create: &CreateTableAs, notices: &mut Vec<Notice>)
         tablespace,
         source: _,
         with_data: _,
+        is_select_into: _,
     } = create;
     storage(*persistence, access_method.as_ref(), *on_commit, tablespace.as_ref(), notices)
 }

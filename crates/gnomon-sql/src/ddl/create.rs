@@ -118,10 +118,11 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
 
 pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Result<Tag> {
     clauses::create_table_as(create, ddl.notices)?;
+    let what = if create.is_select_into { "SELECT INTO" } else { "CREATE TABLE AS" };
     let Statement::Query(query) = &create.source else {
         return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
     };
-    ddl.begin("CREATE TABLE AS")?;
+    ddl.begin(what)?;
     let parameters = TableParameters::read(&create.options, ddl.notices)?;
     let Some(mut table) = new_table(ddl, &create.name, create.if_not_exists, &parameters)? else {
         return tag("CREATE TABLE AS");

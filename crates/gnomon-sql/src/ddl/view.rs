@@ -18,7 +18,7 @@ use crate::{
         model::{Oid, View},
     },
     context::{Name, query_of},
-    query::{Binder, Planned},
+    query::{Binder, Planned, into_clause},
     settings::bool_word,
     sink::{Tag, tag},
     types::{ColumnType, Type, format_type},
@@ -126,6 +126,9 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
         true => recursive_query(create),
         false => create.query.clone(),
     };
+    if into_clause(&query.body).is_some() {
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "views must not contain SELECT INTO"));
+    }
     refuse_columns_of_joins(&query)?;
     let planned = ddl
         .session

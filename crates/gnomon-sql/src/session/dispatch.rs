@@ -132,6 +132,9 @@ impl Session {
 
     /// PREPARE.
     fn prepare_named(&mut self, prepare: &Prepare, command: Command<'_>) -> Result<Tag> {
+        if matches!(*prepare.statement, Statement::CreateTableAs(_)) {
+            return Err(SqlError::unsupported("PREPARE of SELECT INTO"));
+        }
         let types = prepare.types.iter().map(|ty| column_type(ty).map(|ty| ty.ty));
         let types = types.collect::<Result<_>>()?;
         let body = Source::Own(Arc::new(command.parsed.part(&prepare.statement)));

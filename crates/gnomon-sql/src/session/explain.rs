@@ -106,7 +106,7 @@ pub(super) fn explain(
         return Err(advice::unsupported(unsupported));
     }
     if options.analyze && matches!(*explain.statement, Statement::CreateTableAs(_)) {
-        return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS"));
+        return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS or SELECT INTO"));
     }
     let statement = explained(explain);
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);

@@ -129,7 +129,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("SELECT a FROM t TABLESAMPLE SYSTEM (10)", Refused("0A000")),
     ("SELECT /*+ hint */ a FROM t", Works),
     ("SELECT a FROM ONLY t", Works),
-    ("SELECT a INTO n FROM t", Refused("0A000")),
+    ("SELECT a INTO n FROM t", Works),
     ("SELECT (t).* FROM t", Works),
     ("SELECT * FROM ROWS FROM (generate_series(1, 2), generate_series(1, 3)) WITH ORDINALITY", Works),
     ("SELECT * FROM generate_series(1, 2) AS g (x int)", Refused("0A000")),

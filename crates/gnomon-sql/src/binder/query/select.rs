@@ -47,7 +47,8 @@ impl QueryBinder<'_, '_> {
         output: Output<'_>,
     ) -> Result<BoundQuery> {
         if let Some(into) = &select.into {
-            return Err(SqlError::unsupported("SELECT INTO").at(into.name.position()));
+            let message = "SELECT ... INTO is not allowed here";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(into.name.position()));
         }
         let carried = self.relations.carried.take();
         let (from, scope, width) = self.bind_from(&select.from, level)?;

@@ -14,6 +14,7 @@ use crate::{
         ResultColumn,
         located::{at_expr, position_of},
         scope::{Clause, Place, Scope},
+        syntax::into_clause,
     },
     executor::{
         Expr,
@@ -131,6 +132,10 @@ impl QueryBinder<'_, '_> {
 
     /// An arm of a set operation: literals of unknown type stay so until both arms are known.
     fn bind_arm(&mut self, arm: &QueryBody, level: &Scope<'_>) -> Result<(Plan, Vec<ResultColumn>)> {
+        if let Some(into) = into_clause(arm) {
+            let message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(into.name.position()));
+        }
         self.bind_set_expr(arm, level, Output::Arm)
     }
 }
