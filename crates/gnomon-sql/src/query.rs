@@ -25,8 +25,8 @@ use crate::{
 
 pub use crate::{
     binder::{
-        Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation, check_collation,
-        column_of_key, figure_name, into_clause, position_of, relation_name, relation_of,
+        Assignee, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation,
+        check_collation, column_of_key, figure_name, into_clause, position_of, relation_name, relation_of,
     },
     executor::{
         AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,

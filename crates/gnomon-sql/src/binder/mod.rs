@@ -34,6 +34,7 @@ use gnomon_parser::ast::{self, RelationName, TableReference};
 
 use self::{
     expansion::Expansions,
+    expression::part::bind_part,
     expression::{ExpressionBinder, columns_of},
     located::at_expr,
     parameters::Parameters,
@@ -48,6 +49,7 @@ use crate::{
     catalog::model::{Oid, Table},
     executor::{
         Expr, TargetScan,
+        expr::Part,
         plan::{Cte, Plan},
     },
     types::{ColumnType, Context, Type, cast::CastContext},
@@ -59,6 +61,7 @@ pub use parameters::ParameterNames;
 pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
 pub use syntax::{check_collation, column_of_key, into_clause, relation_name, relation_of};
+pub use typing::Assignee;
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.
@@ -129,7 +132,7 @@ impl<'a> Binder<'a> {
     pub fn query_for(
         &mut self,
         query: &ast::Query,
-        targets: &[(&str, ColumnType)],
+        targets: &[Assignee<'_>],
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let bound = self.queries().bind_query(query, &Scope::empty(), Output::Assigned(targets), None)?;
         Ok((bound.plan, bound.columns))
@@ -179,7 +182,34 @@ impl<'a> Binder<'a> {
 
     /// Casts a bound expression to a column that it is assigned to.
     pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
-        self.statement.typing.assigned(expr, column, target)
+        self.statement.typing.assigned(expr, Assignee { column, ty: target, is_part: false })
+    }
+
+    /// Binds a part of a column of this type that is assigned to; returns the type of its value too.
+    pub fn part(
+        &mut self,
+        target: &ast::AssignmentTarget,
+        ty: ColumnType,
+        scope: &Scope<'_>,
+    ) -> Result<(Part, ColumnType)> {
+        bind_part(&mut self.expressions(), target, ty, Place::new(scope, Clause::Update))
+    }
+
+    /// Casts a bound expression to a part of a column that it is assigned to.
+    pub fn assigned_to_part(&mut self, expr: Expr, column: &str, ty: ColumnType) -> Result<Expr> {
+        self.statement.typing.assigned(expr, Assignee { column, ty, is_part: true })
+    }
+
+    /// Binds an expression that is assigned to a part of a column.
+    pub fn assign_to_part(
+        &mut self,
+        expr: &ast::Expr,
+        scope: &Scope<'_>,
+        column: &str,
+        ty: ColumnType,
+    ) -> Result<Expr> {
+        let bound = self.expressions().bind(expr, Place::new(scope, Clause::Update))?;
+        self.assigned_to_part(bound, column, ty).map_err(|error| at_expr(error, expr))
     }
 
     /// Binds an argument of CALL, as a value of a parameter's type; none if its type is another one.

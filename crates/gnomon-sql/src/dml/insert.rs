@@ -15,7 +15,7 @@ use super::{
     BoundCheck, Output, Returning, TableWriter, bind_assignments, bind_checks,
     blind::{BlindUpdate, Observing, Outcome},
     conflict::{AbsentKeys, Existing, find_existing},
-    default_of, is_default, target_column,
+    default_of, default_of_part, is_default, target_column,
     update::{apply, explain_lock, modify},
     write::columns_key,
 };
@@ -25,7 +25,9 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Binder, ExecContext, Expr, Scope, Spool, column_of_key, open, open_tables,
+        Assignee, Binder, ExecContext, Expr, Scope, Spool, column_of_key,
+        expr::Part,
+        open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
     },
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
@@ -105,9 +107,14 @@ impl InsertPlan {
         let mut source_types = Vec::new();
         if let Some(query) = &insert.source {
             let overriding = insert.overriding;
-            let query = prepare_source(query, &table, &positions, overriding)?;
-            let target = |i: &usize| (table.columns[*i].name.as_str(), table.columns[*i].ty);
-            let targets: Vec<(&str, ColumnType)> = positions.iter().map(target).collect();
+            let query = prepare_source(query, &table, &positions, &insert.columns, overriding)?;
+            let mut parts = bind_parts(binder, &table, &positions, &insert.columns)?;
+            let targets = positions.iter().zip(&parts).map(|(position, part)| {
+                let column = &table.columns[*position];
+                let ty = part.as_ref().map_or(column.ty, |(_, ty)| *ty);
+                Assignee { column: &column.name, ty, is_part: part.is_some() }
+            });
+            let targets: Vec<Assignee<'_>> = targets.collect();
             let mark = view.mark();
             let (plan, columns) = binder.query_for(&query.query, &targets)?;
             reads_target |= view.looked_up_since(mark, table.oid);
@@ -123,6 +130,16 @@ impl InsertPlan {
                     return Err(not_default(&target.name));
                 }
                 let expr = Expr::column(i, column.name.as_str(), column.ty);
+                if let Some((part, ty)) = parts[i].take() {
+                    let value = binder.assigned_to_part(expr, &target.name, ty)?;
+                    let first = positions.iter().position(|other| *other == position) == Some(i);
+                    let array = match std::mem::replace(&mut fills[position], Fill::Null) {
+                        Fill::Expr(array) if !first => array,
+                        _ => Expr { ty: target.ty, ..Expr::constant(Datum::Null, target.ty.ty) },
+                    };
+                    fills[position] = Fill::Expr(part.assign(array, value));
+                    continue;
+                }
                 let expr = binder.assigned(expr, &target.name, target.ty)?;
                 fills[position] = match expr.as_column() {
                     Some(i) => Fill::Source(i),
@@ -386,13 +403,33 @@ fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<(Ve
     let mut positions = Vec::with_capacity(listed.len());
     for target in listed {
         let position = target_column(table, target)?;
-        if positions.contains(&position) {
+        let mut earlier = listed.iter().zip(&positions).filter(|(_, other)| **other == position);
+        if earlier.any(|(other, _)| target.path.is_empty() || other.path.is_empty()) {
             let message = format!("column \"{}\" specified more than once", target.column.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(target.column.position));
         }
         positions.push(position);
     }
     Ok((positions, true))
+}
+
+/// Binds the parts of columns that values are given for, each with the type of its values.
+fn bind_parts(
+    binder: &mut Binder<'_>,
+    table: &Table,
+    positions: &[usize],
+    listed: &[ast::AssignmentTarget],
+) -> Result<Vec<Option<(Part, ColumnType)>>> {
+    let mut parts = Vec::with_capacity(positions.len());
+    for (number, position) in positions.iter().enumerate() {
+        parts.push(match listed.get(number) {
+            Some(target) if !target.path.is_empty() => {
+                Some(binder.part(target, table.columns[*position].ty, &Scope::empty())?)
+            }
+            _ => None,
+        });
+    }
+    Ok(parts)
 }
 
 fn check_width(given: usize, expected: usize, explicit: bool) -> Result<()> {
@@ -422,6 +459,7 @@ fn prepare_source(
     query: &Query,
     table: &Table,
     positions: &[usize],
+    listed: &[ast::AssignmentTarget],
     overriding: Option<Overriding>,
 ) -> Result<Source> {
     let mut query = query.clone();
@@ -440,6 +478,9 @@ fn prepare_source(
                         return Err(not_default(&column.name));
                     }
                     continue;
+                }
+                if listed.get(i).is_some_and(|target| !target.path.is_empty()) {
+                    return Err(default_of_part(value));
                 }
                 // A column of nothing else is filled as one that is not listed.
                 *value = match defaults.contains(&i) {

@@ -21,7 +21,7 @@ pub(crate) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
-    query::{Binder, ExecContext, Expr, ResultColumn, Scope, position_of},
+    query::{Binder, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, position_of},
     sink::Sink,
     syntax::parse_expression,
     types::Row,
@@ -100,13 +100,10 @@ pub(crate) fn missing_column(table: &Table, name: &str) -> SqlError {
     )
 }
 
-/// The position of a column named as the target of an assignment.
+/// The position of a column that is assigned to, or that a part is of that is.
 fn target_column(table: &Table, target: &AssignmentTarget) -> Result<usize> {
     let AssignmentTarget { column, path } = target;
     match table.column(&column.name) {
-        Some(_) if !path.is_empty() => {
-            Err(SqlError::unsupported("assigning to a part of a column").at(column.position))
-        }
         Some(position) => Ok(position),
         None => {
             let error = missing_column(table, &column.name).at(column.position);
@@ -116,6 +113,12 @@ fn target_column(table: &Table, target: &AssignmentTarget) -> Result<usize> {
             })
         }
     }
+}
+
+/// The error for DEFAULT as the value of a part of a column.
+fn default_of_part(value: &ast::Expr) -> SqlError {
+    let message = "cannot set an array element to DEFAULT";
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(position_of(value))
 }
 
 /// True if an expression is the word DEFAULT.
@@ -191,13 +194,37 @@ fn bind_assignments(
         for (target, value) in pairs(binder, assignment, scope)? {
             let position = target_column(table, target)?;
             let column = &table.columns[position];
-            if bound.iter().any(|(other, _)| *other == position) {
+            let earlier = bound.iter().position(|(other, _)| *other == position);
+            let is_part = !target.path.is_empty();
+            if earlier
+                .is_some_and(|earlier| !is_part || !matches!(bound[earlier].1.kind, ExprKind::SetPart { .. }))
+            {
                 return Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,
                     format!("multiple assignments to same column \"{}\"", column.name),
                 ));
             }
-            bound.push((position, bind_value(binder, column, value, scope)?));
+            if !is_part {
+                bound.push((position, bind_value(binder, column, value, scope)?));
+                continue;
+            }
+            let (part, ty) = binder.part(target, column.ty, scope)?;
+            let value = match value {
+                Value::Written(value) if is_default(value) => return Err(default_of_part(value)),
+                Value::Written(value) => binder.assign_to_part(value, scope, &column.name, ty)?,
+                Value::Bound(value) => binder.assigned_to_part(value, &column.name, ty)?,
+            };
+            match earlier {
+                Some(earlier) => {
+                    let (_, array) = bound.swap_remove(earlier);
+                    bound.push((position, part.assign(array, value)));
+                }
+                None => {
+                    let label = format!("{}.{}", table.name, column.name);
+                    let array = Expr::column(position, label, column.ty);
+                    bound.push((position, part.assign(array, value)));
+                }
+            }
         }
     }
     Ok(bound)

@@ -151,7 +151,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("INSERT INTO t (a) VALUES (20) ON CONFLICT ((a)) DO NOTHING", Works),
     ("INSERT INTO t (a) VALUES (20) ON CONFLICT ((a + 1)) DO NOTHING", Refused("0A000")),
     ("UPDATE ONLY t SET b = 'x' WHERE false", Works),
-    ("UPDATE t SET b[1] = 'x'", Refused("0A000")),
+    ("UPDATE t SET b[1] = 'x'", Refused("42804")),
     ("UPDATE t SET (b) = 'x'", Refused("0A000")),
     ("UPDATE t SET (b) = ROW ('x')", Works),
     ("DELETE FROM t WHERE CURRENT OF n", Refused("0A000")),

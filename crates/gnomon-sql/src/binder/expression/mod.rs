@@ -8,6 +8,7 @@ mod aggregate;
 mod call;
 mod compare;
 mod frame;
+pub mod part;
 pub mod row;
 mod window;
 

@@ -28,7 +28,7 @@ use super::{
     scope::{Clause, Place, Scope},
     statement::Statement,
     syntax::ordinal,
-    typing::type_name,
+    typing::{Assignee, type_name},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -73,20 +73,20 @@ pub enum Output<'t> {
     Own,
     /// An assignment to columns (INSERT), of these names and types: they become values of those; so do all cells of
     /// VALUES.
-    Assigned(&'t [(&'t str, ColumnType)]),
+    Assigned(&'t [Assignee<'t>]),
     /// An arm of a set operation: they stay open until both arms are known.
     Arm,
 }
 
 impl<'t> Output<'t> {
-    fn targets(self) -> &'t [(&'t str, ColumnType)] {
+    fn targets(self) -> &'t [Assignee<'t>] {
         match self {
             Output::Assigned(targets) => targets,
             Output::Own | Output::Arm => &[],
         }
     }
 
-    fn target(self, position: usize) -> Option<&'t (&'t str, ColumnType)> {
+    fn target(self, position: usize) -> Option<&'t Assignee<'t>> {
         self.targets().get(position)
     }
 }

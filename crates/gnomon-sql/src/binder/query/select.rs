@@ -109,9 +109,9 @@ impl QueryBinder<'_, '_> {
         self.check_windows(&windows, place(Clause::Window))?;
         for (position, item) in items.iter_mut().enumerate() {
             match output.target(position) {
-                Some((column, ty)) if item.expr.ty.ty == Type::Unknown => {
+                Some(target) if item.expr.ty.ty == Type::Unknown => {
                     let expr = std::mem::replace(&mut item.expr, Expr::bool(true));
-                    item.expr = self.statement.typing.assigned(expr, column, *ty)?;
+                    item.expr = self.statement.typing.assigned(expr, *target)?;
                 }
                 _ if matches!(output, Output::Arm) && is_open(&item.expr) => {}
                 _ => drop(item.settled(&mut self.statement.typing)?),

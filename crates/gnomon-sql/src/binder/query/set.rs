@@ -42,20 +42,17 @@ impl QueryBinder<'_, '_> {
             }
             let mut cells =
                 row.iter().map(|expr| self.expressions().bind(expr, place)).collect::<Result<Vec<_>>>()?;
-            for ((cell, expr), (column, ty)) in cells.iter_mut().zip(row).zip(output.targets()) {
+            for ((cell, expr), target) in cells.iter_mut().zip(row).zip(output.targets()) {
                 let bound = std::mem::replace(cell, Expr::bool(true));
-                *cell = self
-                    .statement
-                    .typing
-                    .assigned(bound, column, *ty)
-                    .map_err(|error| at_expr(error, expr))?;
+                *cell =
+                    self.statement.typing.assigned(bound, *target).map_err(|error| at_expr(error, expr))?;
             }
             rows.push(cells);
         }
         let mut columns = Vec::with_capacity(width);
         for position in 0..width {
             let ty = match output.target(position) {
-                Some((_, ty)) => *ty,
+                Some(target) => target.ty,
                 None => {
                     let cells: Vec<Expr> = rows.iter().map(|row: &Vec<Expr>| row[position].clone()).collect();
                     let ty = self.statement.typing.common_type(&cells, "VALUES")?;

@@ -11,6 +11,17 @@ use crate::{
     },
 };
 
+/// A column, or a part of one, that a value is assigned to.
+#[derive(Clone, Copy, Debug)]
+pub struct Assignee<'t> {
+    /// The column's name.
+    pub column: &'t str,
+    /// The type of the value.
+    pub ty: ColumnType,
+    /// True if it is an element or a slice of the column.
+    pub is_part: bool,
+}
+
 impl Typing<'_> {
     /// Converts an expression, if a conversion of that kind exists.
     pub fn coerce(&mut self, expr: Expr, target: ColumnType, context: CastContext) -> Result<Option<Expr>> {
@@ -127,17 +138,19 @@ impl Typing<'_> {
     }
 
     /// Casts a bound expression to a column that it is assigned to.
-    pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
-        let (from, to) = (expr.ty.ty, target.ty);
-        match self.coerce(expr, target, CastContext::Assignment)? {
+    pub fn assigned(&mut self, expr: Expr, target: Assignee<'_>) -> Result<Expr> {
+        let (from, to) = (type_name(expr.ty.ty), type_name(target.ty.ty));
+        let column = target.column;
+        match self.coerce(expr, target.ty, CastContext::Assignment)? {
             Some(expr) => Ok(expr),
             None => Err(SqlError::new(
                 SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "column \"{column}\" is of type {} but expression is of type {}",
-                    type_name(to),
-                    type_name(from)
-                ),
+                match target.is_part {
+                    false => format!("column \"{column}\" is of type {to} but expression is of type {from}"),
+                    true => format!(
+                        "subscripted assignment to \"{column}\" requires type {to} but expression is of type {from}"
+                    ),
+                },
             )
             .hint("You will need to rewrite or cast the expression.")),
         }

@@ -177,6 +177,19 @@ impl DisplayExpr<'_> {
                 }
                 f.write_str("]")
             }
+            ExprKind::SetPart { array, part, value } => {
+                write!(f, "{}[", self.sub(array))?;
+                if let Some(from) = &part.from {
+                    fmt::Display::fmt(&self.sub(from), f)?;
+                }
+                if part.is_slice {
+                    f.write_str(":")?;
+                }
+                if let Some(to) = &part.to {
+                    fmt::Display::fmt(&self.sub(to), f)?;
+                }
+                write!(f, "] := {}", self.sub(value))
+            }
             ExprKind::Field { record, index } => write!(f, "({}).f{}", self.sub(record), index + 1),
             ExprKind::Let { slot, value, body } => {
                 write!(f, "(outer.{slot} := {} IN {})", self.sub(value), self.sub(body))

@@ -9,7 +9,7 @@ use crate::{
     Result, SqlError, SqlState,
     executor::{self, HashKey, context::ExecContext},
     functions::FunctionRef,
-    types::{Datum, cast::cast, keys, limit},
+    types::{Datum, Type, cast::cast, keys, limit},
 };
 
 /// The length of a value of type name, with the zero at its end.
@@ -211,6 +211,12 @@ impl Expr {
                 let (from, to) = (from.clamp(1, length + 1), to.clamp(0, length));
                 let items = items.iter().skip(from as usize - 1).take((to - from + 1).max(0) as usize);
                 Datum::Array(scalar, items.cloned().collect())
+            }
+            ExprKind::SetPart { array, part, value } => {
+                let Type::Array(scalar) = self.ty.ty else { return Err(self.misplaced()) };
+                let array = array.eval(row, ctx)?;
+                let value = value.eval(row, ctx)?;
+                part.set(scalar, array, value, row, ctx)?
             }
             ExprKind::Field { record, index } => match record.eval(row, ctx)? {
                 Datum::Record(fields) => fields.get(*index).cloned().unwrap_or(Datum::Null),

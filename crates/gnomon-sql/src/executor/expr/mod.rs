@@ -7,6 +7,7 @@
 
 mod display;
 mod eval;
+mod part;
 mod subquery;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,6 +20,7 @@ use crate::{
 
 pub use display::DisplayExpr;
 pub(super) use eval::List;
+pub use part::Part;
 
 /// Less stack than this, in bytes, is not left to a function that recurses over expressions.
 const STACK_LEFT_BYTES: usize = 256 << 10;
@@ -161,6 +163,15 @@ pub enum ExprKind {
         to: Option<Box<Expr>>,
         /// The index of the first element.
         first: i32,
+    },
+    /// An array with a part replaced.
+    SetPart {
+        /// The array.
+        array: Box<Expr>,
+        /// The part.
+        part: Box<Part>,
+        /// The value of the part.
+        value: Box<Expr>,
     },
     /// Field `index` of a record.
     Field {
@@ -310,6 +321,11 @@ macro_rules! visit_children {
             ExprKind::Slice { array, from, to, .. } => {
                 $f(array);
                 from.$iter().chain(to.$iter()).for_each(|e| $f(e));
+            }
+            ExprKind::SetPart { array, part, value } => {
+                $f(array);
+                part.from.$iter().chain(part.to.$iter()).for_each(|e| $f(e));
+                $f(value);
             }
             ExprKind::Let { value, body, .. } => {
                 $f(value);
@@ -587,6 +603,11 @@ impl Expr {
             | (K::Subscript { .. }, K::Subscript { .. }) => true,
             (K::Slice { from: a, to: b, .. }, K::Slice { from: c, to: d, .. }) => {
                 a.is_some() == c.is_some() && b.is_some() == d.is_some()
+            }
+            (K::SetPart { part: a, .. }, K::SetPart { part: b, .. }) => {
+                a.is_slice == b.is_slice
+                    && a.from.is_some() == b.from.is_some()
+                    && a.to.is_some() == b.to.is_some()
             }
             (K::Field { index: a, .. }, K::Field { index: b, .. }) => a == b,
             (K::Extreme { greatest: a, .. }, K::Extreme { greatest: b, .. }) => a == b,
