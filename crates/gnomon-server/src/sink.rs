@@ -60,6 +60,16 @@ impl<'a> WireSink<'a> {
         WireSink { describes: false, formats, ..self }
     }
 
+    /// Announces rows of these columns in the formats that hold now.
+    fn begin_rows(&mut self, columns: &[ResultColumn]) -> Result<()> {
+        self.types = columns.iter().map(|column| column.ty.ty).collect();
+        if self.describes {
+            message::put_row_description(self.wire.output(), columns, self.formats);
+            self.pace()?;
+        }
+        Ok(())
+    }
+
     /// After a message: sends the output if it is long. The statement ends if the client is gone.
     fn pace(&mut self) -> Result<()> {
         let paced = self.wire.pace();
@@ -164,12 +174,18 @@ fn row_too_long() -> SqlError {
 
 impl Sink for WireSink<'_> {
     fn columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
-        self.types = columns.iter().map(|column| column.ty.ty).collect();
         if self.describes {
-            message::put_row_description(self.wire.output(), columns, self.formats);
-            self.pace()?;
+            self.formats = &[];
         }
-        Ok(())
+        self.begin_rows(columns)
+    }
+
+    fn binary_columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
+        // Bind has said what Execute sends.
+        if self.describes {
+            self.formats = &[Format::Binary];
+        }
+        self.begin_rows(columns)
     }
 
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {

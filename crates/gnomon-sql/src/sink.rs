@@ -18,6 +18,10 @@ pub(crate) fn tag(tag: impl Into<Tag>) -> Result<Tag> {
 pub trait Sink {
     /// The rows that follow have these columns. Not called for statements that return no rows.
     fn columns(&mut self, columns: &[ResultColumn]) -> Result<()>;
+    /// The same for rows of a BINARY cursor, which a simple query gets in binary form.
+    fn binary_columns(&mut self, columns: &[ResultColumn]) -> Result<()> {
+        self.columns(columns)
+    }
     /// One row. Its values' text depends on the context: the time zone, the names of catalog objects.
     fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()>;
     /// The statement is done: its command tag, such as `INSERT 0 3`.

@@ -26,9 +26,6 @@ pub(super) fn declare(
     declare: &DeclareCursor,
     command: Command<'_>,
 ) -> Result<Tag> {
-    if declare.is_binary {
-        return Err(SqlError::unsupported("a BINARY cursor"));
-    }
     let lock = match &*declare.statement {
         Statement::Query(query) => query.locks.first().map(|lock| lock.strength),
         _ => None,
@@ -55,6 +52,7 @@ pub(super) fn declare(
     let mut portal = portals.make(executor.session, name, planned, command.values.to_vec(), text)?;
     portal.memory.grow(bytes)?;
     portal.hold = declare.is_hold;
+    portal.is_binary = declare.is_binary;
     if !declare.is_no_scroll && lock.is_none() {
         portal.place = Place::scrolling(executor.session, declare.is_scroll)?;
     }
@@ -118,7 +116,10 @@ fn fetch_from(
     if !fetch.is_move
         && let Some(columns) = portal.columns()
     {
-        sink.columns(&columns)?;
+        match portal.is_binary {
+            true => sink.binary_columns(&columns)?,
+            false => sink.columns(&columns)?,
+        }
     }
     // A held cursor needs no transaction's data, but the engine's transaction gives its rows' surroundings.
     executor.session.engine_transaction(true, Csn::default())?;

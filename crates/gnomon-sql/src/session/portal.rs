@@ -37,6 +37,8 @@ pub(super) struct Portal {
     pub(super) tag: Option<String>,
     /// DECLARE ... WITH HOLD: it stays when its transaction commits.
     pub(super) hold: bool,
+    /// DECLARE BINARY: FETCH sends its rows in binary form.
+    pub(super) is_binary: bool,
     /// True if a fetch has failed: then it is not run any more.
     pub(super) is_failed: bool,
     /// Where a cursor is among its rows.
@@ -95,6 +97,7 @@ impl Portal {
             statement: self.text.to_string(),
             opened: self.opened,
             is_holdable: self.hold,
+            is_binary: self.is_binary,
             is_scrollable: self.place.is_scrollable(),
         }
     }
@@ -216,6 +219,7 @@ impl Portals {
             done: false,
             tag: None,
             hold: false,
+            is_binary: false,
             is_failed: false,
             place: Place::forward_only(),
             committed: false,

@@ -184,7 +184,7 @@ pub(super) fn cursor_list(system: System<'_>, rows: &mut Rows) {
             ("name", string(cursor.name)),
             ("statement", string(cursor.statement)),
             ("is_holdable", yes(cursor.is_holdable)),
-            ("is_binary", yes(false)),
+            ("is_binary", yes(cursor.is_binary)),
             ("is_scrollable", yes(cursor.is_scrollable)),
             ("creation_time", Datum::Timestamptz(cursor.opened)),
         ]);

@@ -280,6 +280,8 @@ pub struct Cursor {
     pub opened: i64,
     /// WITH HOLD.
     pub is_holdable: bool,
+    /// DECLARE BINARY.
+    pub is_binary: bool,
     /// True if it goes back as well.
     pub is_scrollable: bool,
 }
