@@ -24,6 +24,7 @@ mod context;
 mod copy;
 mod database;
 mod ddl;
+mod deparse;
 mod dml;
 mod error;
 mod executor;

@@ -15,6 +15,7 @@
 //! `expression::Subqueries`: expressions know only it. Queries are planned as they are bound, since an expression holds
 //! the plans of its subqueries: the binder stands above the planner and the executor, and neither knows it.
 
+mod analysis;
 mod catalog;
 mod expansion;
 mod expression;
@@ -55,6 +56,7 @@ use crate::{
     types::{ColumnType, Context, Type, cast::CastContext},
 };
 
+pub use analysis::Analysis;
 pub use catalog::{CatalogView, Relation};
 pub use located::position_of;
 pub use parameters::ParameterNames;
@@ -124,6 +126,20 @@ impl<'a> Binder<'a> {
             expansions.apply(query);
         }
         Ok(bound)
+    }
+
+    /// Binds a query for the types that its expressions have.
+    pub fn analyse_query(&mut self, query: &ast::Query) -> Result<Analysis> {
+        self.statement.analysis = Some(Analysis::default());
+        self.query(query)?;
+        Ok(self.statement.analysis.take().unwrap_or_default())
+    }
+
+    /// Binds an expression over the columns of `scope` for the types that its parts have.
+    pub fn analyse_expr(&mut self, expr: &ast::Expr, scope: &Scope<'_>) -> Result<Analysis> {
+        self.statement.analysis = Some(Analysis::default());
+        self.expressions().bind(expr, Place::new(scope, Clause::Check))?;
+        Ok(self.statement.analysis.take().unwrap_or_default())
     }
 
     /// Binds a query whose columns are assigned to columns of a table (INSERT ... SELECT, INSERT ... VALUES): the cells of

@@ -2,7 +2,7 @@
 
 use gnomon_parser::ast::QualifiedName;
 
-use super::{expansion::Expansions, typing::Typing};
+use super::{analysis::Analysis, expansion::Expansions, typing::Typing};
 use crate::{
     Result, SqlError, SqlState,
     executor::{Expr, expr::ExprKind},
@@ -25,6 +25,8 @@ pub struct Statement<'a> {
     pub database: &'a str,
     /// The abbreviations of the query, where it is to be kept.
     pub expansions: Option<Expansions>,
+    /// The types of the query's expressions, where they are asked for.
+    pub analysis: Option<Analysis>,
     /// How deep the query being bound is nested.
     queries: usize,
     /// How deep the expression being bound is nested.
@@ -42,6 +44,7 @@ impl<'a> Statement<'a> {
             numbers: Numbers::default(),
             database,
             expansions: None,
+            analysis: None,
             queries: 0,
             expressions: 0,
         }

@@ -4,17 +4,20 @@ use gnomon_engine::lock::LockInfo;
 
 use super::{surroundings::Surroundings, two_phase};
 use crate::{
-    Result,
+    Result, SqlError, SqlState,
     catalog::{
         Catalog,
         model::Sequence,
         system::{
-            Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, PreparedStatement, PreparedTransaction,
-            Setting, StatementProgress, SystemState, Usage,
+            Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, Kept, PreparedStatement,
+            PreparedTransaction, Setting, StatementProgress, Style, SystemState, Usage,
         },
     },
     database::{advisory::Key, progress::Progress},
+    deparse,
     query::ByRelation,
+    syntax::parse_expression,
+    types::Context,
 };
 
 impl SystemState for Surroundings {
@@ -23,6 +26,18 @@ impl SystemState for Surroundings {
     }
     fn search_path(&self) -> &[String] {
         &self.view.search_path
+    }
+    fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String> {
+        let context = Context::new(self);
+        match kept {
+            Kept::View(view) => deparse::view(&self.view, &context, view, style),
+            Kept::Expression { table, text, target } => {
+                let table = self.view.catalog.table_by_oid(table);
+                let table = table.ok_or_else(|| SqlError::new(SqlState::UNDEFINED_TABLE, "no such table"))?;
+                let expr = parse_expression(text)?;
+                deparse::expression(&self.view, &context, (table, &expr), target, style)
+            }
+        }
     }
     fn database(&self) -> &str {
         &self.view.database

@@ -18,6 +18,7 @@ use crate::{
     catalog::{
         choose_name,
         model::{Check, Table},
+        system::columns_in,
     },
     dml::bind_check,
     query::Binder,

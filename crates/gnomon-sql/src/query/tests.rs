@@ -103,7 +103,7 @@ fn output_columns_are_named_as_in_postgresql() {
         ),
         (
             "SELECT '1'::int, id::text, CAST(a AS bigint), true, date '2020-01-01' FROM t",
-            &["int4", "id", "a", "bool", "date"],
+            &["int4", "id", "a", "?column?", "date"],
         ),
         ("SELECT CASE WHEN true THEN 1 END, CASE WHEN true THEN 1 ELSE id END FROM t", &["case", "id"]),
         (

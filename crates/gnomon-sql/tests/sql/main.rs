@@ -5,6 +5,7 @@ mod again;
 mod calls;
 mod clauses;
 mod copy_lines;
+mod definitions;
 mod explain;
 mod exported_snapshots;
 mod fuzz;

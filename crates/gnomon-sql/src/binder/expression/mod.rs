@@ -71,6 +71,9 @@ impl ExpressionBinder<'_, '_> {
         self.statement.enter_expression()?;
         let bound = on_deep_stack(|| self.bind_inner(expr, place)).map_err(|error| at_node(error, expr))?;
         self.statement.leave_expression();
+        if let Some(analysis) = &mut self.statement.analysis {
+            analysis.expression(expr, bound.ty);
+        }
         Ok(bound)
     }
 

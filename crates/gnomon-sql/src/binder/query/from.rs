@@ -109,6 +109,9 @@ impl QueryBinder<'_, '_> {
             },
         })?;
         self.statement.leave_query();
+        if let (Some(analysis), [relation]) = (&mut self.statement.analysis, &piece.relations[..]) {
+            analysis.table(reference, relation.columns.iter().map(|column| column.name.clone()));
+        }
         Ok(piece)
     }
 
@@ -350,10 +353,12 @@ impl QueryBinder<'_, '_> {
         let query = self.relations.catalog.view_query(view)?;
         let ctes = std::mem::take(&mut self.relations.ctes);
         let expansions = self.statement.expansions.take();
+        let analysis = self.statement.analysis.take();
         let scope = Scope::empty();
         let BoundQuery { plan, mut columns, .. } = self.bind_query(&query, &scope, Output::Own, None)?;
         self.relations.ctes = ctes;
         self.statement.expansions = expansions;
+        self.statement.analysis = analysis;
         if columns.len() != view.columns.len() {
             return Err(view.damaged("It has another number of columns than the view."));
         }

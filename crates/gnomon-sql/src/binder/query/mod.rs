@@ -242,8 +242,9 @@ impl<'a> QueryBinder<'_, 'a> {
         }
         let mut keys = Vec::with_capacity(tail.order.len());
         for item in tail.order {
-            let column =
-                ordered_column(&item.value, &columns).map_err(|error| at_expr(error, &item.value))?;
+            let is_values = matches!(body, QueryBody::Values(_));
+            let column = ordered_column(&item.value, &columns, is_values);
+            let column = column.map_err(|error| at_expr(error, &item.value))?;
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
             keys.push(self.statement.typing.sort_key(expr, item)?);
         }
@@ -278,8 +279,8 @@ impl<'a> QueryBinder<'_, 'a> {
 }
 
 /// The column that an item of ORDER BY behind a set operation or VALUES means.
-fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn]) -> Result<usize> {
-    if let Some(name) = plain_name(expr) {
+fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn], is_values: bool) -> Result<usize> {
+    if let Some(name) = plain_name(expr).or_else(|| values_name(expr).filter(|_| is_values)) {
         let position = columns.iter().position(|column| *column.name == *name.name);
         return position.ok_or_else(|| {
             let message = format!("column \"{}\" does not exist", name.name);
@@ -291,6 +292,17 @@ fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn]) -> Result<usize> {
             .detail("Only result column names can be used, not expressions or functions.")
             .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")
     })
+}
+
+/// The name of a column of VALUES with that of its relation: so views of VALUES are shown.
+fn values_name(expr: &ast::Expr) -> Option<&ast::Ident> {
+    match expr {
+        ast::Expr::Column(ast::ColumnReference { fields, has_star: false, .. }) => match &fields[..] {
+            [relation, name] if *relation.name == *"*VALUES*" => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A table expression that is named once computes only what is used of it there.

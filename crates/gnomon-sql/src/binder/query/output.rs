@@ -1,7 +1,7 @@
 //! Select lists: items, wildcards, and the names that output columns get.
 
 use gnomon_parser::ast::{
-    self, Access, ColumnReference, Ident, QualifiedName, QueryBody, SystemValueKind, Target, Value,
+    self, Access, ColumnReference, Ident, QualifiedName, QueryBody, SystemValueKind, Target,
 };
 
 use super::QueryBinder;
@@ -195,7 +195,6 @@ fn figured(expr: &ast::Expr) -> (Option<&str>, bool) {
             _ => (Some("case"), false),
         },
         E::Subquery(subquery) => (first_name(&subquery.query.body), true),
-        E::Constant(constant) if matches!(constant.value, Value::Boolean(_)) => (Some("bool"), false),
         E::SystemValue(value) => good(system_value(value.kind)),
         E::Array(_) | E::ArraySubquery(_) => good("array"),
         E::Row(_) => good("row"),

@@ -4,7 +4,7 @@ use gnomon_engine::PageSize;
 
 use super::{Object, names::quote};
 use crate::{
-    catalog::model::{Check, Index, PartitionOf, Procedure, Table},
+    catalog::model::{Index, PartitionOf, Procedure, Table},
     types::format_type,
 };
 
@@ -80,14 +80,6 @@ pub(super) fn index_part(table: &Table, index: &Index, number: usize) -> Option<
 pub(super) fn key(table: &Table, index: &Index, primary: bool) -> String {
     let columns: Vec<String> = index.columns.iter().map(|position| column_name(table, *position)).collect();
     format!("{} ({})", if primary { "PRIMARY KEY" } else { "UNIQUE" }, columns.join(", "))
-}
-
-/// CHECK with the expression, in two pairs of parentheses unless it is `pretty`.
-pub(super) fn check(check: &Check, pretty: bool) -> String {
-    match pretty {
-        true => format!("CHECK ({})", check.expression),
-        false => format!("CHECK (({}))", check.expression),
-    }
 }
 
 /// The parameters of a procedure, as they stand in its definition.

@@ -3,20 +3,17 @@
 //! A function of an object that does not exist returns NULL, as PostgreSQL's do, so that a query over the catalog
 //! does not fail when an object is dropped meanwhile.
 
-use gnomon_parser::ast::Expr;
-
 use super::{
     ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
     dependencies::PG_CLASS,
     information,
     names::quote,
     reference::{self, BuiltIn},
-    view_text::view_text,
+    shown::Style,
 };
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Constraint, Oid},
-    syntax::parse_expression,
     types::{ColumnType, Datum, Scalar, Type, format_type},
 };
 
@@ -180,7 +177,10 @@ impl System<'_> {
             ) => Datum::Bool(self.searched().contains(&super::SYSTEM_SCHEMA)),
             ("format_type", [Datum::Oid(oid), modifier]) => text(shown_type(*oid, modifier)),
             ("format_type", [Datum::Null, _]) => Datum::Null,
-            ("pg_get_expr", [Datum::Text(expression), ..]) => text(self.shown_expression(expression)),
+            ("pg_get_expr", [Datum::Text(expression), Datum::Oid(table), rest @ ..]) => {
+                let is_pretty = matches!(rest, [Datum::Bool(true)]);
+                text(self.expression_text(*table, expression, None, is_pretty))
+            }
             ("pg_get_indexdef", [Datum::Oid(oid)]) => {
                 or_null(self.index_definition(*oid, 0, false).map(text))
             }
@@ -191,17 +191,14 @@ impl System<'_> {
                 let pretty = matches!(rest, [Datum::Bool(true)]);
                 or_null(self.constraint_definition(*oid, pretty).map(text))
             }
-            ("pg_get_viewdef", [Datum::Oid(oid), ..]) => {
+            ("pg_get_viewdef", [Datum::Oid(oid), rest @ ..]) => {
                 let view = self.catalog().views().find(|view| view.oid == *oid);
-                or_null(view.map(|view| text(view_text(view))))
+                or_null(view.map(|view| text(self.view_text(view, view_style(rest)))))
             }
-            ("pg_get_ruledef", [Datum::Oid(oid), ..]) => {
+            ("pg_get_ruledef", [Datum::Oid(oid), rest @ ..]) => {
                 let view = self.catalog().views().find(|view| view.oid == *oid);
-                or_null(view.map(|view| {
-                    let name = format!("{}.{}", quote(&view.schema), quote(&view.name));
-                    let query = view_text(view);
-                    text(format!("CREATE RULE \"_RETURN\" AS\n    ON SELECT TO {name} DO INSTEAD {query}"))
-                }))
+                let is_pretty = matches!(rest, [Datum::Bool(true)]);
+                or_null(view.map(|view| text(self.rule_text(view, is_pretty))))
             }
             ("pg_get_partkeydef", [Datum::Oid(oid)]) => {
                 let table = self.catalog().table_by_oid(*oid);
@@ -321,9 +318,9 @@ impl System<'_> {
                     Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("OID {oid} is not a sequence")))
                 }
             },
-            ("pg_get_viewdef", [Datum::Text(name), ..]) => {
+            ("pg_get_viewdef", [Datum::Text(name), rest @ ..]) => {
                 self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
-                    Some(Object::View(view)) => Ok(text(view_text(view))),
+                    Some(Object::View(view)) => Ok(text(self.view_text(view, view_style(rest)))),
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }
@@ -333,27 +330,6 @@ impl System<'_> {
             ("acldefault", [Datum::Char(kind), Datum::Oid(owner)]) => self.default_privileges(*kind, *owner),
             _ => return None,
         })
-    }
-
-    /// An expression with the names of relations in it as short as the search path allows.
-    pub(super) fn shown_expression(&self, expression: &str) -> String {
-        const END: &str = "'::regclass";
-        let mut out = String::new();
-        let mut rest = expression;
-        while let Some((before, after)) = rest.split_once(END) {
-            let Some((head, name)) = before.rsplit_once('\'') else { break };
-            let shown = self.by_name(Type::Regclass, name).ok().and_then(|oid| self.shown_relation(oid));
-            out.push_str(head);
-            out.push('\'');
-            out.push_str(shown.as_deref().unwrap_or(name));
-            out.push_str(END);
-            rest = after;
-        }
-        // As PostgreSQL does with all operators; without, some could not stand after DEFAULT.
-        match is_operation(expression) {
-            true => format!("({out}{rest})"),
-            false => out + rest,
-        }
     }
 
     /// The identifier of what a name means, NULL if it means nothing.
@@ -382,9 +358,8 @@ impl System<'_> {
                 Constraint::Unique(index) => {
                     (index.oid == oid).then(|| definitions::key(table, index, false))
                 }
-                Constraint::Check(check) => {
-                    (check.oid(table.oid) == oid).then(|| definitions::check(check, pretty))
-                }
+                Constraint::Check(check) => (check.oid(table.oid) == oid)
+                    .then(|| format!("CHECK ({})", self.check_text(table, check, pretty))),
                 Constraint::NotNull(_) => None,
             })
         })
@@ -423,26 +398,11 @@ impl System<'_> {
     }
 }
 
-/// True if a stored expression is one of operators, rather than a value or a call.
-fn is_operation(expression: &str) -> bool {
-    match parse_expression(expression) {
-        Ok(Expr::Function(call)) => call.is_sql_syntax,
-        Ok(expr) => matches!(
-            expr,
-            Expr::Operation(_)
-                | Expr::Quantified(_)
-                | Expr::And(_)
-                | Expr::Or(_)
-                | Expr::Not(_)
-                | Expr::IsNull(_)
-                | Expr::IsBoolean(_)
-                | Expr::IsDistinct(_)
-                | Expr::In(_)
-                | Expr::Like(_)
-                | Expr::Between(_)
-                | Expr::Collate(_)
-        ),
-        Err(_) => false,
+/// The style that the arguments of pg_get_viewdef ask for.
+fn view_style(arguments: &[Datum]) -> Style {
+    match arguments {
+        [Datum::Int4(wrap)] => Style { wrap: usize::try_from(*wrap).ok(), ..Style::PRETTY },
+        arguments => Style::of(matches!(arguments, [Datum::Bool(true)])),
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     builder::{Rows, int, option, string, yes_no},
     reference,
     relations::{Attribute, columns_in},
-    view_text::view_text,
+    shown::Style,
 };
 use crate::{
     Result,
@@ -229,21 +229,22 @@ fn information_columns(system: System<'_>, rows: &mut Rows) {
                 column: None,
                 dropped: false,
             };
-            information_column(system, relation.schema, relation.name, i, &attribute, false, rows);
+            let name = (relation.schema, relation.name, relation.oid);
+            information_column(system, name, i, &attribute, false, rows);
         }
     }
     for object in system.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_))) {
         let updatable = matches!(object, Object::Table(_));
         for (i, attribute) in object.attributes().iter().enumerate().filter(|(_, one)| !one.dropped) {
-            information_column(system, object.schema(), object.name(), i, attribute, updatable, rows);
+            let name = (object.schema(), object.name(), object.oid());
+            information_column(system, name, i, attribute, updatable, rows);
         }
     }
 }
 
 fn information_column(
     system: System<'_>,
-    schema: &str,
-    table: &str,
+    (schema, table, relation): (&str, &str, Oid),
     position: usize,
     attribute: &Attribute<'_>,
     updatable: bool,
@@ -252,8 +253,7 @@ fn information_column(
     let ty = attribute.ty.ty;
     let number = |value: Option<i32>| option(value.map(Datum::Int4));
     let measures = measures(attribute.ty);
-    let default =
-        attribute.column.and_then(|column| column.default.as_deref()).map(|one| system.shown_expression(one));
+    let default = attribute.column.and_then(|column| system.default_text(relation, column));
     let identity = attribute.column.filter(|_| default.is_none()).and_then(|column| column.identity);
     let sequence = identity.and_then(|identity| system.catalog().sequence_by_oid(identity.sequence));
     let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
@@ -319,7 +319,7 @@ fn information_views(system: System<'_>, rows: &mut Rows) {
         add(relation.schema, relation.name, Datum::Null);
     }
     for view in system.catalog().views() {
-        add(&view.schema, &view.name, string(view_text(view)));
+        add(&view.schema, &view.name, string(system.view_text(view, Style::FULL)));
     }
 }
 
@@ -369,7 +369,7 @@ fn information_constraints<'a>(system: System<'a>) -> Vec<TableConstraint<'a>> {
                 name: check.name.clone(),
                 kind: "CHECK",
                 columns: columns_in(&check.expression, table),
-                clause: Some(format!("(({}))", check.expression)),
+                clause: Some(format!("({})", system.check_text(table, check, false))),
             },
             Constraint::NotNull(position) => TableConstraint {
                 table,

@@ -12,8 +12,7 @@
 //! above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
-//! aclitem[] is text[], xid is oid); defaults, checks and views are shown as the text that is kept of them, not as
-//! PostgreSQL would write them; there is one role beside the predefined ones, the user of the session, which owns
+//! aclitem[] is text[], xid is oid); there is one role beside the predefined ones, the user of the session, which owns
 //! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
 
 mod access_rights;
@@ -28,11 +27,11 @@ mod objects;
 mod privileges;
 mod reference;
 mod relations;
+mod shown;
 mod state;
 mod statistics;
 #[cfg(test)]
 mod tests;
-mod view_text;
 
 use std::sync::Arc;
 
@@ -51,6 +50,9 @@ use crate::{
 
 pub use functions::call;
 pub use names::{object_by_name, object_name, quote};
+pub use reference::{has_function, has_operator};
+pub use relations::columns_in;
+pub use shown::{Kept, Style};
 pub use state::{
     Activity, AdvisoryLock, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor,
     PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState, Usage,

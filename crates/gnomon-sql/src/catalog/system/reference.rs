@@ -4,7 +4,10 @@
 //! The data stand in `data/`, written by `tools/system_catalog.sh` from a PostgreSQL 15 server and cut there to the
 //! types that Gnomon has. Of the functions only those are shown that can be called here.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use crate::{
     catalog::model::Oid,
@@ -299,4 +302,23 @@ pub(super) fn rows(relation: &SystemRelation) -> Option<Vec<Row>> {
         relation.columns.iter().zip(fields).map(|(column, field)| value(field, column.ty)).collect()
     };
     Some(data.lines().map(row).collect())
+}
+
+/// Operators by their names and the types of their operands; 0 is the left one of a prefix.
+static OPERATORS: LazyLock<HashSet<(&'static str, Oid, Oid)>> = LazyLock::new(|| {
+    let operator = |line: &'static str| {
+        let fields: Vec<&'static str> = line.split('\t').collect();
+        Some((*fields.get(1)?, number(fields.get(7)?), number(fields.get(8)?)))
+    };
+    include_str!("data/pg_operator.tsv").lines().filter_map(operator).collect()
+});
+
+/// True if PostgreSQL has an operator of this name for exactly these types of operands; 0 is the left one of a prefix.
+pub fn has_operator(name: &str, left: Oid, right: Oid) -> bool {
+    OPERATORS.contains(&(name, left, right))
+}
+
+/// True if PostgreSQL has a function of this name for exactly these types of arguments.
+pub fn has_function(name: &str, types: &[Oid]) -> bool {
+    functions_named(name).any(|function| function.arguments == types)
 }

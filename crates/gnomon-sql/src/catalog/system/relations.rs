@@ -7,8 +7,9 @@ use gnomon_parser::{ast::Expr, visit::Visitor};
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
-    default_oid, definitions, privileges, reference, tree_number,
-    view_text::view_text,
+    default_oid, definitions, privileges, reference,
+    shown::Style,
+    tree_number,
 };
 use crate::{
     Result,
@@ -184,7 +185,7 @@ fn column_type(table: &Table, position: usize) -> Type {
 }
 
 /// The positions of the columns that an expression names: its identifiers that are columns of the table.
-pub(super) fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
+pub fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
     struct Names<'t>(&'t Table, Vec<usize>);
     impl Visitor for Names<'_> {
         type Break = ();
@@ -343,12 +344,12 @@ pub(super) fn attributes(system: System<'_>, rows: &mut Rows) {
 pub(super) fn defaults(system: System<'_>, rows: &mut Rows) {
     for table in system.catalog().tables_and_partitions() {
         for (i, column) in table.columns.iter().enumerate().filter(|(_, column)| !column.dropped) {
-            if let Some(default) = &column.default {
+            if let Some(default) = system.default_text(table.oid, column) {
                 rows.add([
                     ("oid", oid(default_oid(table.oid, i))),
                     ("adrelid", oid(table.oid)),
                     ("adnum", small(i + 1)),
-                    ("adbin", string(default.as_str())),
+                    ("adbin", string(default)),
                 ]);
             }
         }
@@ -388,7 +389,7 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
     for table in system.catalog().tables_and_partitions() {
         let schema = system.schema_oid(&table.schema).unwrap_or(0);
         let is_part = table.partition_of.is_some();
-        let mut add = |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<&str>| {
+        let mut add = |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<String>| {
             let whole = table.index(index).and_then(|index| table.whole_index(index));
             rows.add([
                 ("oid", oid(id)),
@@ -424,7 +425,8 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
                 Constraint::Check(check) => {
                     let columns = columns_in(&check.expression, table);
                     let id = check.oid(table.oid);
-                    add(id, &check.name, b'c', 0, &columns, Some(&check.expression));
+                    let condition = system.check_text(table, check, false);
+                    add(id, &check.name, b'c', 0, &columns, Some(condition));
                 }
                 // It has no row in PostgreSQL 15.
                 Constraint::NotNull(_) => {}
@@ -511,7 +513,7 @@ pub(super) fn view_list(system: System<'_>, rows: &mut Rows) {
         add(relation.schema, relation.name, Datum::Null);
     }
     for view in system.catalog().views() {
-        add(&view.schema, &view.name, string(view_text(view)));
+        add(&view.schema, &view.name, string(system.view_text(view, Style::FULL)));
     }
 }
 

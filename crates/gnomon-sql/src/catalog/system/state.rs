@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use gnomon_engine::lock::LockInfo;
 
+use super::{Kept, Style};
 use crate::{
     Result,
     catalog::{
@@ -20,6 +21,8 @@ pub trait SystemState {
     fn catalog(&self) -> &Catalog;
     /// The schemas in which names without one are looked for, in order; some may not exist.
     fn search_path(&self) -> &[String];
+    /// Returns a text that the catalog keeps as PostgreSQL would print it.
+    fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
     /// The database's name.
     fn database(&self) -> &str;
     /// The session's user.
