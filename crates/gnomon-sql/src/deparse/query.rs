@@ -89,7 +89,7 @@ impl<'q> DefinitionWriter<'_, 'q> {
         let indent = self.indent;
         self.reader.levels.push(Level::default());
         if let Some(with) = clauses.with {
-            self.name_tables(with);
+            name_tables(self, with);
         }
         if let QueryBody::Select(select) = clauses.body {
             name_relations(self, &select.from);
@@ -113,13 +113,6 @@ impl<'q> DefinitionWriter<'_, 'q> {
         self.tail(clauses, columns.types);
         self.reader.levels.pop();
         self.indent = indent;
-    }
-
-    fn name_tables(&mut self, with: &With) {
-        let names = with.tables.iter().map(|table| table.name.name.to_string());
-        if let Some(level) = self.reader.levels.last_mut() {
-            level.tables.extend(names);
-        }
     }
 
     /// Prints ORDER BY and what else follows the body.
@@ -147,7 +140,7 @@ impl<'q> DefinitionWriter<'_, 'q> {
             self.limit(limit);
         }
         for lock in clauses.locks {
-            self.lock(lock);
+            print_lock(self, lock);
         }
     }
 
@@ -173,36 +166,6 @@ impl<'q> DefinitionWriter<'_, 'q> {
         }
     }
 
-    fn lock(&mut self, lock: &LockingClause) {
-        let tables: Vec<String> = match lock.tables.is_empty() {
-            true => {
-                let level = self.reader.levels.last();
-                level
-                    .into_iter()
-                    .flat_map(|level| &level.relations)
-                    .map(|known| known.printed.clone())
-                    .collect()
-            }
-            false => {
-                let printed = |name: &str| self.reader.printed_relation(None, name);
-                lock.tables.iter().map(|table| printed(&table.name.name)).collect()
-            }
-        };
-        for table in tables {
-            self.keyword(
-                &format!(" {} OF {}", lock.strength.words(), quote_ident(&table)),
-                -INDENT,
-                INDENT,
-                0,
-            );
-            self.push(match lock.wait {
-                LockWait::Wait => "",
-                LockWait::Nowait => " NOWAIT",
-                LockWait::SkipLocked => " SKIP LOCKED",
-            });
-        }
-    }
-
     fn with(&mut self, with: &'q With) {
         self.indent = self.indent.saturating_add_signed(INDENT);
         self.push(if with.is_recursive { " WITH RECURSIVE " } else { " WITH " });
@@ -223,29 +186,10 @@ impl<'q> DefinitionWriter<'_, 'q> {
                 self.nested_query(query, true);
             }
             self.keyword(")", 0, 0, 0);
-            self.search(table);
+            search(self, table);
         }
         self.indent = self.indent.saturating_add_signed(-INDENT);
         self.keyword("", 0, 0, 0);
-    }
-
-    /// Prints SEARCH and CYCLE.
-    fn search(&mut self, table: &'q gnomon_parser::ast::CommonTable) {
-        if let Some(search) = &table.search {
-            let order = if search.is_breadth_first { "BREADTH" } else { "DEPTH" };
-            let (columns, sequence) = (names(&search.columns), quote_ident(&search.sequence.name));
-            self.push(&format!(" SEARCH {order} FIRST BY {columns} SET {sequence}"));
-        }
-        let Some(cycle) = &table.cycle else { return };
-        self.push(&format!(" CYCLE {} SET {}", names(&cycle.columns), quote_ident(&cycle.mark.name)));
-        if let Some((value, default)) = &cycle.values {
-            let both = [self.reader.known(value), self.reader.known(default)];
-            for (word, node) in [" TO ", " DEFAULT "].into_iter().zip(&both) {
-                self.push(word);
-                self.expression(node, false);
-            }
-        }
-        self.push(&format!(" USING {}", quote_ident(&cycle.path.name)));
     }
 
     fn select(&mut self, select: &'q Select, columns: Columns<'_>) {
@@ -617,4 +561,51 @@ fn target_of(key: &Expr, select: &Select, takes_names: bool) -> Option<usize> {
 fn names(names: &[gnomon_parser::ast::Ident]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| quote_ident(&name.name)).collect();
     quoted.join(", ")
+}
+
+fn name_tables<'q>(w: &mut DefinitionWriter<'_, 'q>, with: &With) {
+    let names = with.tables.iter().map(|table| table.name.name.to_string());
+    if let Some(level) = w.reader.levels.last_mut() {
+        level.tables.extend(names);
+    }
+}
+
+fn print_lock<'q>(w: &mut DefinitionWriter<'_, 'q>, lock: &LockingClause) {
+    let tables: Vec<String> = match lock.tables.is_empty() {
+        true => {
+            let level = w.reader.levels.last();
+            level.into_iter().flat_map(|level| &level.relations).map(|known| known.printed.clone()).collect()
+        }
+        false => {
+            let printed = |name: &str| w.reader.printed_relation(None, name);
+            lock.tables.iter().map(|table| printed(&table.name.name)).collect()
+        }
+    };
+    for table in tables {
+        w.keyword(&format!(" {} OF {}", lock.strength.words(), quote_ident(&table)), -INDENT, INDENT, 0);
+        w.push(match lock.wait {
+            LockWait::Wait => "",
+            LockWait::Nowait => " NOWAIT",
+            LockWait::SkipLocked => " SKIP LOCKED",
+        });
+    }
+}
+
+/// Prints SEARCH and CYCLE.
+fn search<'q>(w: &mut DefinitionWriter<'_, 'q>, table: &'q gnomon_parser::ast::CommonTable) {
+    if let Some(search) = &table.search {
+        let order = if search.is_breadth_first { "BREADTH" } else { "DEPTH" };
+        let (columns, sequence) = (names(&search.columns), quote_ident(&search.sequence.name));
+        w.push(&format!(" SEARCH {order} FIRST BY {columns} SET {sequence}"));
+    }
+    let Some(cycle) = &table.cycle else { return };
+    w.push(&format!(" CYCLE {} SET {}", names(&cycle.columns), quote_ident(&cycle.mark.name)));
+    if let Some((value, default)) = &cycle.values {
+        let both = [w.reader.known(value), w.reader.known(default)];
+        for (word, node) in [" TO ", " DEFAULT "].into_iter().zip(&both) {
+            w.push(word);
+            w.expression(node, false);
+        }
+    }
+    w.push(&format!(" USING {}", quote_ident(&cycle.path.name)));
 }
