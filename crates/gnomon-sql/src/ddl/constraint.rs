@@ -18,7 +18,6 @@ use crate::{
     catalog::{
         choose_name,
         model::{Check, Table},
-        system::columns_in,
     },
     dml::bind_check,
     query::Binder,

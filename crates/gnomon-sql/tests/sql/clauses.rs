@@ -185,7 +185,6 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("VACUUM VERBOSE t", Works),
     ("ANALYZE (SKIP_LOCKED) t", Notice("ANALYZE option SKIP_LOCKED has no effect")),
     ("DECLARE n BINARY CURSOR WITH HOLD FOR SELECT 1", Works),
-    ("DECLARE n BINARY CURSOR WITH HOLD FOR SELECT 1", Works),
     ("SET CONSTRAINTS ALL DEFERRED", Refused("0A000")),
     ("SET ROLE somebody", Refused("22023")),
 ];
