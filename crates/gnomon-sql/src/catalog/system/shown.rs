@@ -6,7 +6,7 @@ use crate::{
     types::ColumnType,
 };
 
-/// What the catalog keeps as text, to be shown.
+/// A text of the catalog that is to be shown.
 #[derive(Clone, Copy)]
 pub enum Kept<'a> {
     /// The query of a view.
