@@ -8,7 +8,8 @@ without names the whole suite runs. The suite is that of Debian's source package
 installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
 `test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and the files that a
 COPY fills tables from. The settings are those of PostgreSQL's own driver, but for the styles of dates and intervals,
-which are the default.
+which are the default, and for Gnomon's `statement_timeout`: a statement that takes too long is cancelled, and the file
+goes on.
 
 A statement's answer is what psql prints: rows, tags, notices, and errors with their SQLSTATE, position, detail and
 hint. Rows of a statement without ORDER BY may have any order, and Gnomon's notices that a setting or clause has no
@@ -20,7 +21,7 @@ effect do not count. Of each statement:
   cascade    another answer, and the statement names something that a statement without the same answer made or
              changed, or is in a transaction that such a statement ended
   different  another answer
-  none       no answer in time, or the connection or psql had ended
+  none       cancelled since it took too long, or the connection or psql had ended, or the whole file took too long
 
 --table writes the table, --details each statement that is not the same, with both answers. --floor compares with the
 percentages of a file, and fails if one has become lower or a 42601 stands where PostgreSQL has none. `--floor FILE
@@ -45,7 +46,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "target" / "regression"
 PG_PORT = 54331
-FILE_SECONDS = 120
+FILE_SECONDS = 240
+STATEMENT_SECONDS = 20
 CLASSES = ["same", "refused", "plan", "cascade", "different", "none"]
 
 # The scalar types, queries, DML and transactions.
@@ -326,6 +328,15 @@ def environment(suite, results):
     }
 
 
+def with_statement_timeout(env):
+    """Gives sessions a default, which a script may set to something else, and which RESET and DISCARD return to."""
+    return env | {"PGOPTIONS": f"-c statement_timeout={STATEMENT_SECONDS}s"}
+
+
+def is_out_of_time(answer):
+    return re.search(r"^ERROR:  57014: canceling statement due to statement timeout$", answer, re.M)
+
+
 def psql(server, database, script, env):
     """Starts psql with a script as its input; everything that it prints comes in one stream."""
     command = [
@@ -438,6 +449,10 @@ def classify(pieces, expected, found, tainted):
         if same(piece, right, given):
             yield "same"
             continue
+        if is_out_of_time(given) and not is_out_of_time(right):
+            tainted |= made_names(piece)
+            yield "none"
+            continue
         text = without_comments(piece).lower()
         words = set(re.findall(r"[\w$]+", text))
         made = made_names(piece)
@@ -500,7 +515,7 @@ def run(suite, name, program, parent, details):
     processes = []
     try:
         processes.append(psql(postgres, database, script, env))
-        processes.append(psql(Server(gnomon.port, "gnomon"), "gnomon", script, env))
+        processes.append(psql(Server(gnomon.port, "gnomon"), "gnomon", script, with_statement_timeout(env)))
         # Both at a time: neither waits for the other's output to be read.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             expected, found = pool.map(lambda process: answers(process, len(pieces)), processes)
