@@ -263,6 +263,11 @@ def with_files_of_the_client(text, suite):
     return "".join(lines)
 
 
+def with_full_errors(text):
+    """Lets a script that has shortened errors return to errors with all that they say, and not to psql's default."""
+    return text.replace("\\set VERBOSITY default", "\\set VERBOSITY verbose")
+
+
 def without_comments(piece):
     """Returns a piece without comments and empty lines, to be shown."""
     lines = [line for line in piece.splitlines() if line.strip() and not line.lstrip().startswith("--")]
@@ -496,7 +501,7 @@ def run(suite, name, program, parent, details):
     for file in files:
         of_name = len(pieces)
         text = (suite / "sql" / f"{file}.sql").read_text(encoding="utf-8", errors="surrogateescape")
-        pieces += split(with_files_of_the_client(text, suite))
+        pieces += split(with_full_errors(with_files_of_the_client(text, suite)))
         pieces.append("\\c -\n")
     pieces.pop()
     script = results / "script.sql"
