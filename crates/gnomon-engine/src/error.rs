@@ -22,8 +22,8 @@ pub enum Reaction {
     Restore,
 }
 
-/// The reason why a transaction cannot be serialized with others ([`Error::Serialization`]). All but the first two
-/// occur only in databases whose commits others order ([`replication`](crate::replication)).
+/// The reason why a transaction cannot be serialized with others ([`Error::Serialization`]). All but the first
+/// three occur only in databases whose commits others order ([`replication`](crate::replication)).
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 #[error("could not serialize access due to {}", self.cause())]
@@ -32,6 +32,8 @@ pub enum Conflict {
     Write,
     /// Another transaction has changed something that it has read.
     Read,
+    /// A prepared transaction, which has not ended, holds something that it needs.
+    Prepared,
     /// Its snapshot has missed more commits than it accepts.
     Stale,
     /// Its snapshot is older than the changes that are kept to compare with.
@@ -48,6 +50,7 @@ impl Conflict {
         match self {
             Conflict::Write => "write",
             Conflict::Read => "read",
+            Conflict::Prepared => "prepared",
             Conflict::Stale => "stale",
             Conflict::TooOld => "too_old",
             Conflict::Bound => "bound",
@@ -59,7 +62,7 @@ impl Conflict {
     fn cause(self) -> &'static str {
         match self {
             Conflict::Write => "concurrent update",
-            Conflict::Read => "read/write dependencies among transactions",
+            Conflict::Read | Conflict::Prepared => "read/write dependencies among transactions",
             Conflict::Stale => "missed commits",
             Conflict::TooOld => "the age of its snapshot",
             Conflict::Bound => "a bound that others have reached",

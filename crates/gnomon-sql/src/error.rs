@@ -353,6 +353,7 @@ fn detail_of(conflict: gnomon_engine::Conflict) -> Option<&'static str> {
     Some(match conflict {
         C::Write => "Another one was first that has changed what this one changes or has locked.",
         C::Read => "Another one was first that has changed what this one has read.",
+        C::Prepared => "A prepared transaction, which has not ended, holds what this one needs.",
         C::Stale => "The snapshot has missed more commits of what was read than gnomon.k allows.",
         C::TooOld => "What others have changed since the snapshot is not kept any more.",
         C::Bound => "What it took of a number was not there any more when its turn came among all commits.",

@@ -35,10 +35,13 @@ pub enum Victim {
     Requester,
 }
 
-/// The owners that have waited since they last released everything.
+/// The waits that are a deadlock, or have no end in sight.
 #[derive(Debug, Default)]
 pub(super) struct Detector {
+    /// The owners that have waited since they last released everything.
     places: Mutex<HashMap<TxnId, Place>>,
+    /// The owners that [stand](super::LockOwner::stand).
+    standing: Mutex<HashSet<TxnId>>,
 }
 
 impl LockManager {
@@ -72,6 +75,23 @@ impl LockManager {
     /// Registers that `txn` waits at `place`, where its request is in the queue already; it looks for deadlocks later.
     pub(super) fn register(&self, txn: TxnId, place: Place) {
         self.detector().places.lock().insert(txn, place);
+    }
+
+    /// Takes note of an owner that stands.
+    pub(super) fn stand(&self, txn: TxnId) {
+        self.detector().standing.lock().insert(txn);
+    }
+
+    /// Forgets an owner that stood.
+    pub(super) fn fall(&self, txn: TxnId) {
+        self.detector().standing.lock().remove(&txn);
+    }
+
+    /// True if an owner waits directly for one that stands.
+    pub(super) fn waits_for_standing(&self, txn: TxnId) -> bool {
+        let blockers = self.blockers(txn);
+        let standing = self.detector().standing.lock();
+        blockers.iter().any(|blocker| standing.contains(blocker))
     }
 
     /// Forgets an owner that will not wait any more.

@@ -154,6 +154,7 @@ impl LockManager {
             weight: 0,
             victim: Victim::default(),
             waits: Waits::default(),
+            is_standing: false,
         }
     }
 
@@ -293,6 +294,7 @@ pub struct LockOwner {
     weight: u64,
     victim: Victim,
     waits: Waits,
+    is_standing: bool,
 }
 
 /// One step of a [`LockOwner`], with the state of its lock before.
@@ -503,6 +505,14 @@ impl LockOwner {
             debug_assert!(place.is_some(), "{txn} has lost a weak lock");
             (step.shard, step.slot) = place.map_or((0, RELEASED), |(shard, slot)| (shard as u16, slot));
         }
+    }
+
+    /// Makes it an owner whose end no thread of its own brings about, so that a wait for it may have no end
+    /// ([`WaitOptions::standing_max`]). Such an owner holds locks for long: it uses only shards until it ends.
+    pub(crate) fn stand(&mut self) {
+        self.leave_lists();
+        self.is_standing = true;
+        self.manager.stand(self.txn);
     }
 
     fn acquired(&mut self, shard: usize, slot: u32, before: Option<Mode>) {

@@ -29,6 +29,9 @@ use crate::{
     write_set::WriteSet,
 };
 
+/// The longest wait of a SERIALIZABLE transaction for a prepared one.
+const PREPARED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// The lengths of a transaction's lists when a savepoint was set.
 pub(crate) struct SavepointState {
     pub number: u64,
@@ -187,7 +190,11 @@ impl Core {
     pub fn wait_options<'a>(&self, interrupt: Option<&'a Interrupt>) -> WaitOptions<'a> {
         let timeout = self.options.lock_timeout.or(self.handle.inner.lock_timeout);
         let deadlock_after = self.options.deadlock_after;
-        WaitOptions { timeout, interrupt, nowait: timeout == Some(Duration::ZERO), deadlock_after }
+        // The client that is to end a prepared transaction may be the one that waits for it, and knows only of what that
+        // has written, not of what it has read.
+        let standing_max = (self.options.isolation == Isolation::Serializable).then_some(PREPARED_WAIT_MAX);
+        let nowait = timeout == Some(Duration::ZERO);
+        WaitOptions { timeout, interrupt, nowait, deadlock_after, standing_max }
     }
 
     /// Stands at the newest value, behind a lock. To be called when the lock is granted: the transaction that wrote

@@ -154,6 +154,9 @@ impl LockOwner {
         if std::mem::take(&mut self.waits.count) > 0 {
             self.manager.forget(self.txn);
         }
+        if std::mem::take(&mut self.is_standing) {
+            self.manager.fall(self.txn);
+        }
         wake(woken);
     }
 

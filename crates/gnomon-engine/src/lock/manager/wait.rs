@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{LockManager, LockOwner, Requested};
 use crate::{
-    Error, Result, TxnId,
+    Conflict, Error, Result, TxnId,
     failpoint::Failpoint,
     lock::{
         Interrupt, Mode,
@@ -27,6 +27,9 @@ pub struct WaitOptions<'a> {
     pub nowait: bool,
     /// Time that a request waits before it looks for a deadlock; zero looks at once.
     pub deadlock_after: Duration,
+    /// The longest wait for an owner that [stands](LockOwner::stand), after which the request fails with
+    /// [`Error::Serialization`]; none waits for ever.
+    pub standing_max: Option<Duration>,
 }
 
 /// The course of a request that is blocked.
@@ -75,6 +78,17 @@ impl Waits {
         let (number, since) = (self.count, manager.clock.now());
         Waiter { txn, number, mode, conversion, since, parking, overtaken: 0, claims }
     }
+}
+
+/// The reasons to wake up from a wait by time. Of those at the same moment the first counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    /// The longest wait is over.
+    Timeout,
+    /// A deadlock is to be looked for.
+    Deadlock,
+    /// An owner that stands is to be looked for.
+    Standing,
 }
 
 /// A request in a queue, from its owner's side.
@@ -127,24 +141,39 @@ impl LockOwner {
         let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
         // The time until it looks for a deadlock; none once it has looked.
         let mut deadlock_after = Some(options.deadlock_after).filter(|after| !after.is_zero());
+        // The time until it looks for an owner that stands; then it does so again after as long a time.
+        let mut standing_after = options.standing_max;
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {
                 // It may wake up for nothing.
                 let slept = self.manager.clock.now().saturating_sub(begun);
-                let left = options.timeout.map(|timeout| timeout.saturating_sub(slept));
-                let unsought = deadlock_after.map(|after| after.saturating_sub(slept));
-                match parking.sleep(left.into_iter().chain(unsought).min()) {
-                    Wakeup::Ended(Outcome::Victim) => return Err(Error::Deadlock),
-                    Wakeup::TimedOut if unsought.is_some() && (left.is_none() || unsought < left) => {
+                let timers = [
+                    (options.timeout, Timer::Timeout),
+                    (deadlock_after, Timer::Deadlock),
+                    (standing_after, Timer::Standing),
+                ];
+                let timers = timers.into_iter().filter_map(|(after, timer)| Some((after?, timer)));
+                let next = timers.min_by_key(|(after, _)| *after);
+                let woken = parking.sleep(next.map(|(after, _)| after.saturating_sub(slept)));
+                match (woken, next.map(|(_, timer)| timer)) {
+                    (Wakeup::Ended(Outcome::Victim), _) => return Err(Error::Deadlock),
+                    (Wakeup::TimedOut, Some(Timer::Deadlock)) => {
                         deadlock_after = None;
                         if self.manager.break_deadlocks(self.txn, wait.place, self.victim) {
                             return Err(Error::Deadlock);
                         }
                     }
-                    Wakeup::TimedOut => break Error::LockTimeout,
+                    (Wakeup::TimedOut, Some(Timer::Standing)) => {
+                        if self.manager.waits_for_standing(self.txn) {
+                            break Error::Serialization(Conflict::Prepared);
+                        }
+                        standing_after =
+                            standing_after.zip(options.standing_max).map(|(now, more)| now + more);
+                    }
+                    (Wakeup::TimedOut, _) => break Error::LockTimeout,
                     // One signal may stand for both: the request was overtaken, and the interrupt was raised.
-                    Wakeup::Ended(Outcome::Granted) | Wakeup::Poked => match self.fate(&wait) {
+                    (Wakeup::Ended(Outcome::Granted) | Wakeup::Poked, _) => match self.fate(&wait) {
                         Fate::Waits => match options.interrupt.map_or(Ok(()), Interrupt::check) {
                             Err(error) => break error,
                             Ok(()) => continue,

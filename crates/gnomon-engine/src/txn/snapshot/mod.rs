@@ -104,7 +104,7 @@ impl State {
             timeout,
             interrupt: None,
             nowait: timeout == Some(Duration::ZERO),
-            deadlock_after: Duration::ZERO,
+            ..WaitOptions::default()
         };
         self.locks.lock().lock(LockName::whole(TREES, id.0), tree_mode::A, &options)?;
         // After the lock: a transaction that dropped the tree held it exclusively.

@@ -4,7 +4,8 @@
 //! with all that it read; nothing but a full disk can keep it from committing, and that only for as long as the disk is
 //! full. It ends by [`PreparedTransaction::commit`] or [`PreparedTransaction::rollback`] only, in this run or in a
 //! later one. Until then others meet it as a running transaction: its locks, with their ranges, and its pending keys
-//! hold.
+//! hold. A SERIALIZABLE transaction that has waited a second for one of these fails with
+//! [`Error::Serialization`]: no deadlock shows that its own caller is the one that ends the prepared transaction.
 //!
 //! How:
 //!
@@ -89,7 +90,7 @@ pub(super) fn prepare(mut core: Core, gid: &str, note: &[u8]) -> Result<Csn> {
     let (csn, kept) = inner.method.prepare(&inner.keyspace, entry)?;
     let info = PreparedInfo { gid: gid.into(), txn: core.id, note: note.into() };
     let mut locks = std::mem::replace(&mut core.locks, inner.locks.owner(info.txn));
-    locks.leave_lists();
+    locks.stand();
     let prepared = Prepared {
         writes: std::mem::take(&mut core.writes),
         locks,
@@ -326,7 +327,7 @@ pub(crate) fn restore(inner: &Arc<Shared>) -> Result<()> {
     // Where a mode admits another and not the reverse, as S admits U, the first has the smaller number.
     locks.sort_by_key(|(lock, _)| lock.mode.index());
     for (_, _, prepared) in &mut restored {
-        prepared.locks.leave_lists();
+        prepared.locks.stand();
     }
     for (lock, of) in locks {
         let (gid, _, prepared) = &mut restored[of];

@@ -206,6 +206,27 @@ fn snapshots_do_not_see_it_and_do_not_overwrite_it() {
     assert!(matches!(late.put(tree, &[10], b"lost"), Err(Error::Serialization(_))));
 }
 
+/// The waiting thread may be the one that is to end what is prepared.
+#[test]
+fn a_serializable_transaction_does_not_wait_for_ever() {
+    let (disk, db, tree) = world();
+    let patient = || TxnOptions { isolation: Isolation::Serializable, ..TxnOptions::default() };
+    let mut reader = begin(&db, Isolation::Serializable);
+    keys(&mut reader, tree, KeyRange::all()).unwrap();
+    reader.prepare("reader", b"").unwrap();
+    let mut writer = db.begin(patient()).unwrap();
+    assert!(matches!(writer.put(tree, &[15], b"x"), Err(Error::Serialization(Conflict::Prepared))));
+    drop(writer);
+    let (_image, db) = reopen(&disk);
+    let mut writer = db.begin(patient()).unwrap();
+    assert!(matches!(writer.put(tree, &[15], b"x"), Err(Error::Serialization(Conflict::Prepared))));
+    drop(writer);
+    let mut writer = db.begin(patient()).unwrap();
+    let waits = thread::spawn(move || writer.put(tree, &[15], b"x"));
+    db.commit_prepared("reader").unwrap();
+    waits.join().unwrap().unwrap();
+}
+
 #[test]
 fn what_cannot_be_prepared_is_rolled_back() {
     let (_disk, db, tree) = world();
