@@ -13,6 +13,7 @@ use super::{
     keys::{place_of, row_key, sort_key},
     open,
     plan::{self, AggregateCall},
+    quicksort::quicksort,
 };
 use crate::{
     Result,
@@ -97,7 +98,7 @@ impl State {
             })?;
         }
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by(|a, b| a.0.cmp(&b.0));
+        quicksort(&mut waiting, |a, b| a.0.cmp(&b.0));
         for (place, args) in waiting {
             ctx.tick()?;
             match compares_row {

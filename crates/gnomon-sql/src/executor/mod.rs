@@ -25,6 +25,7 @@ mod join;
 mod keys;
 mod lock;
 pub mod plan;
+mod quicksort;
 mod scan;
 mod set;
 mod sort;

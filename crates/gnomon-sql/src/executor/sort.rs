@@ -7,13 +7,14 @@ use super::{
     context::{ExecContext, row_bytes},
     keys::sort_key,
     limit_and_offset, open, plan,
+    quicksort::quicksort,
 };
 use crate::{Result, types::Row};
 
 /// Keeping only the first rows pays while they are few; beyond this, all are sorted.
 const BOUND_MAX: u64 = 100_000;
 
-/// A row with its place in the order. Rows of one place keep the order in which they came.
+/// A row with its place in the order. Of rows of one place the first that came are those within a LIMIT.
 struct Entry {
     key: Box<[u8]>,
     arrival: u64,
@@ -89,7 +90,7 @@ impl SortSource {
             ctx.reserve(size(&entry))?;
             entries.push(entry);
         }
-        entries.sort_unstable();
+        quicksort(&mut entries, |a, b| a.key.cmp(&b.key));
         Ok(entries)
     }
 }

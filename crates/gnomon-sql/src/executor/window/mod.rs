@@ -13,6 +13,7 @@ use super::{
     keys::{add_sort_key, row_key},
     open,
     plan::{self, Frame, WindowCall, WindowFunction},
+    quicksort::quicksort,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -44,7 +45,7 @@ impl WindowSource {
         let frames: Result<Vec<_>> = calls.iter().map(|call| frame::with_values(&call.frame, ctx)).collect();
         let frames = frames?;
         let mut entries = self.entries(ctx)?;
-        entries.sort_by(|a, b| (&a.partition, &a.place).cmp(&(&b.partition, &b.place)));
+        quicksort(&mut entries, |a, b| (&a.partition, &a.place).cmp(&(&b.partition, &b.place)));
         let mut start = 0;
         let mut values: Vec<Vec<Datum>> = Vec::with_capacity(entries.len());
         for part in entries.chunk_by(|a, b| a.partition == b.partition) {
