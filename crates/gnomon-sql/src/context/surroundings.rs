@@ -14,6 +14,7 @@ use super::{ClientObjects, SessionContext, view::View};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
+        Catalog,
         model::Sequence,
         system::{self, ConnectedBy},
     },
@@ -230,10 +231,7 @@ impl Surroundings {
             Some(Datum::Text(name)) => self.object_by_name(Type::Regclass, name)?,
             _ => return Err(bad_call(function)),
         };
-        // Behind the lock of a draw it is what it is now; its own transaction's DDL keeps others from
-        // changing it.
-        let catalog = if self.has_own_catalog { self.view.catalog.clone() } else { self.shared.catalog() };
-        match catalog.sequence_by_oid(oid) {
+        match self.newest_catalog().sequence_by_oid(oid) {
             Some(sequence) => Ok(sequence.clone()),
             None => Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
@@ -243,6 +241,12 @@ impl Surroundings {
                 },
             )),
         }
+    }
+
+    /// Returns the catalog as it is now: behind the lock of a draw, a sequence is what it says. DDL of its own
+    /// transaction keeps others from changing it.
+    fn newest_catalog(&self) -> Arc<Catalog> {
+        if self.has_own_catalog { self.view.catalog.clone() } else { self.shared.catalog() }
     }
 
     /// Waits, unless it is interrupted.
@@ -429,7 +433,10 @@ impl Environment for Surroundings {
                 let sequence = self.sequence(Some(sequence), function)?;
                 Datum::Int8(self.drawn.borrow().current(&sequence)?)
             }
-            ("lastval", []) => Datum::Int8(self.drawn.borrow().last()?),
+            ("lastval", []) => {
+                let catalog = self.newest_catalog();
+                Datum::Int8(self.drawn.borrow().last(|oid| catalog.sequence_by_oid(oid).is_some())?)
+            }
             ("setval", [sequence, value, rest @ ..]) => {
                 self.refuse_read_only(function)?;
                 let sequence = self.sequence(Some(sequence), function)?;

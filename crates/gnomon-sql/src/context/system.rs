@@ -106,6 +106,9 @@ impl SystemState for Surroundings {
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)> {
         self.shared.sequences.last(&self.shared.engine, sequence)
     }
+    fn reserved(&self, sequence: &Sequence) -> i64 {
+        self.shared.sequences.reserved(sequence)
+    }
     fn database_bytes(&self) -> u64 {
         let stats = self.shared.engine.stats();
         stats.file_pages.saturating_mul(stats.page_size_min.bytes() as u64)

@@ -27,8 +27,8 @@ use crate::{
     },
 };
 
-/// Number of values that are reserved at a time.
-const RESERVED: i64 = 32;
+/// Number of values that are reserved at a time: as in PostgreSQL, one and 32 more.
+const RESERVED: i64 = 33;
 /// The version of the stored form.
 const VERSION: u8 = 1;
 
@@ -188,6 +188,19 @@ impl Positions {
         Ok((position.last, position.drawn))
     }
 
+    /// Returns how many values are reserved and not drawn (`log_cnt`).
+    pub(crate) fn reserved(&self, sequence: &Sequence) -> i64 {
+        let slot = self.at(sequence);
+        let slot = slot.lock();
+        match *slot {
+            Some(Position { last, drawn: true, reserved: Some(reserved), .. }) => {
+                let left = i128::from(reserved) - i128::from(last);
+                i64::try_from(left / i128::from(sequence.increment)).unwrap_or(0).max(0)
+            }
+            _ => 0,
+        }
+    }
+
     /// Forgets the sequences that are not in the catalog.
     pub(crate) fn retain(&self, catalog: &Catalog) {
         self.0.lock().retain(|(oid, generation), _| {
@@ -231,9 +244,10 @@ impl Drawn {
         })
     }
 
-    /// lastval.
-    pub(crate) fn last(&self) -> Result<i64> {
-        self.last.and_then(|oid| self.values.get(&oid).copied()).ok_or_else(|| {
+    /// lastval, unless the sequence is gone.
+    pub(crate) fn last(&self, exists: impl FnOnce(Oid) -> bool) -> Result<i64> {
+        let last = self.last.and_then(|oid| Some((oid, *self.values.get(&oid)?)));
+        last.filter(|(oid, _)| exists(*oid)).map(|(_, value)| value).ok_or_else(|| {
             SqlError::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "lastval is not yet defined in this session",
@@ -340,11 +354,11 @@ mod tests {
     fn values_follow_and_are_skipped_by_a_crash_but_never_repeated() {
         let (engine, sequence) = (engine(), sequence(3, 1, i64::MAX, 1, false));
         let (positions, mut drawn) = (Positions::default(), Drawn::default());
-        assert!(drawn.current(&sequence).is_err() && drawn.last().is_err());
+        assert!(drawn.current(&sequence).is_err() && drawn.last(|_| true).is_err());
         let values: Vec<i64> =
             (0..100).map(|_| positions.next(&engine, &sequence, &mut drawn).unwrap()).collect();
         assert_eq!(values, (0..100).map(|i| 1 + 3 * i).collect::<Vec<_>>());
-        assert_eq!((drawn.current(&sequence).unwrap(), drawn.last().unwrap()), (298, 298));
+        assert_eq!((drawn.current(&sequence).unwrap(), drawn.last(|_| true).unwrap()), (298, 298));
         let after_crash = Positions::default().next(&engine, &sequence, &mut drawn).unwrap();
         assert!(after_crash > 298 && after_crash <= 298 + 3 * RESERVED, "{after_crash}");
         positions.set(&engine, &sequence, 10, true, &mut drawn).unwrap();

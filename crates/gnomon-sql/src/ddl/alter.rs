@@ -244,12 +244,6 @@ fn words(action: &AlterAction) -> &'static str {
     match action {
         AlterAction::AddColumn { .. } => "ADD COLUMN",
         AlterAction::DropColumn { .. } => "DROP COLUMN",
-        AlterAction::AlterColumn { action: AlterColumn::DropIdentity { .. }, .. } => {
-            "ALTER COLUMN ... DROP IDENTITY"
-        }
-        AlterAction::AlterColumn { action: AlterColumn::SetIdentity { .. }, .. } => {
-            "ALTER COLUMN ... SET of an identity"
-        }
         AlterAction::AlterColumn { action: AlterColumn::Other { words, .. }, .. } => words,
         AlterAction::AlterColumn { .. } => "ALTER COLUMN",
         AlterAction::AddConstraint(_) => "ADD CONSTRAINT",
@@ -315,11 +309,7 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
         AlterAction::DropConstraint { name, if_exists, is_cascade } => {
             alter_drop_constraint(ddl, table, &name.name, (*if_exists, *is_cascade))
         }
-        AlterAction::AlterColumn {
-            action:
-                AlterColumn::DropIdentity { .. } | AlterColumn::SetIdentity { .. } | AlterColumn::Other { .. },
-            ..
-        } => Err(unsupported_action(action)),
+        AlterAction::AlterColumn { action: AlterColumn::Other { .. }, .. } => Err(unsupported_action(action)),
         AlterAction::AlterColumn { name, action } => {
             let position = column_of(table, name)?;
             alter_column(ddl, table, position, action)

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use gnomon_parser::{
     Position,
-    ast::{AlterColumn, ColumnReference, Expr, Ident, SequenceOption, TypeName},
+    ast::{AlterColumn, ColumnReference, Expr, Ident, TypeName},
 };
 
 use super::{
     Ddl, clauses,
-    column::{bind_default, sequence_name},
+    column::bind_default,
+    identity::{add_identity, drop_identity, set_identity, set_identity_type},
     partition::{refuse_key_column, with_partitions},
     refuse_null,
-    sequence::SequenceSpec,
     view::views_using,
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Identity, Table},
+    catalog::model::Table,
     dml::bind_check,
     query::{Binder, ExecContext, Scope},
     syntax::parse_expression,
@@ -33,10 +33,10 @@ pub(super) fn alter_column(
 ) -> Result<()> {
     let mut changed = (**table).clone();
     let column = table.columns[position].clone();
-    let is_identity = |what: &str| {
+    let is_identity = || {
         SqlError::new(
             SqlState::SYNTAX_ERROR,
-            format!("column \"{}\" of relation \"{}\" is {what} identity column", column.name, table.name),
+            format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name),
         )
     };
     match action {
@@ -53,19 +53,22 @@ pub(super) fn alter_column(
                 ));
             }
             if column.identity.is_some() {
-                return Err(is_identity("an"));
+                return Err(is_identity());
             }
             changed.columns[position].not_null = false;
         }
         AlterColumn::SetDefault(value) => {
             if column.identity.is_some() {
-                return Err(is_identity("an"));
+                return Err(is_identity());
             }
-            changed.columns[position].default = bind_default(ddl, &column, value)?;
+            // As in PostgreSQL, where its errors have no place.
+            changed.columns[position].default =
+                bind_default(ddl, &column, value).map_err(SqlError::unplaced)?;
         }
         AlterColumn::DropDefault => {
             if column.identity.is_some() {
-                return Err(is_identity("an"));
+                let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.";
+                return Err(is_identity().hint(hint));
             }
             changed.columns[position].default = None;
         }
@@ -77,39 +80,13 @@ pub(super) fn alter_column(
         AlterColumn::AddIdentity { is_always, options } => {
             add_identity(ddl, &mut changed, position, *is_always, options)?;
         }
+        AlterColumn::SetIdentity { is_always, options } => {
+            set_identity(ddl, &mut changed, position, *is_always, options)?;
+        }
+        AlterColumn::DropIdentity { if_exists } => drop_identity(ddl, &mut changed, position, *if_exists)?,
         _ => return Err(SqlError::unsupported("this action of ALTER COLUMN")),
     }
     ddl.change(|catalog| catalog.put_table(changed)).map(drop)
-}
-
-/// ADD GENERATED ... AS IDENTITY.
-fn add_identity(
-    ddl: &mut Ddl<'_>,
-    table: &mut Table,
-    position: usize,
-    always: bool,
-    options: &[SequenceOption],
-) -> Result<()> {
-    let column = table.columns[position].clone();
-    let refused = |what: &str| {
-        SqlError::new(
-            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("column \"{}\" of relation \"{}\" {what}", column.name, table.name),
-        )
-    };
-    if column.identity.is_some() || column.default.is_some() {
-        return Err(refused("already has a default value or identity"));
-    }
-    if !column.not_null {
-        return Err(refused("must be declared NOT NULL before identity can be added"));
-    }
-    clauses::sequence_cache(options, ddl.notices);
-    let spec = SequenceSpec::of_identity(column.ty, options)?;
-    let name = sequence_name(ddl, table, &column.name, &spec)?;
-    let oid = ddl.session.shared.new_oid()?;
-    let sequence = spec.build(oid, &table.schema, &name, Some((table.oid, position)))?;
-    table.columns[position].identity = Some(Identity { always, sequence: oid });
-    ddl.change(|catalog| catalog.put_sequence(sequence)).map(drop)
 }
 
 /// SET DATA TYPE.
@@ -123,6 +100,9 @@ fn alter_type(
     let column = table.columns[position].clone();
     refuse_retyping(ddl, table, &column.name)?;
     let ty = column_type(type_name)?;
+    if let Some(identity) = column.identity {
+        set_identity_type(ddl, identity, ty)?;
+    }
     let name = Expr::Column(ColumnReference {
         fields: vec![Ident::new(&column.name)],
         has_star: false,
@@ -135,15 +115,19 @@ fn alter_type(
             if error.state() != SqlState::DATATYPE_MISMATCH {
                 return error;
             }
-            SqlError::new(
-                SqlState::DATATYPE_MISMATCH,
-                format!(
-                    "column \"{}\" cannot be cast automatically to type {}",
-                    column.name,
-                    format_type(ty.ty, None)
-                ),
-            )
-            .hint(format!("You might need to specify \"USING {}::{type_name}\".", column.name))
+            let fails = format!(
+                "column \"{}\" cannot be cast automatically to type {}",
+                column.name,
+                format_type(ty.ty, None)
+            );
+            match using {
+                Some(_) => {
+                    SqlError::new(SqlState::DATATYPE_MISMATCH, format!("result of USING clause for {fails}"))
+                        .hint("You might need to add an explicit cast.")
+                }
+                None => SqlError::new(SqlState::DATATYPE_MISMATCH, fails)
+                    .hint(format!("You might need to specify \"USING {}::{type_name}\".", column.name)),
+            }
         })
     })?;
     let mut changed = (**table).clone();

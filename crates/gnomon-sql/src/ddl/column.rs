@@ -91,6 +91,12 @@ impl ColumnReader<'_> {
         SqlError::new(SqlState::SYNTAX_ERROR, message).at(self.position)
     }
 
+    /// The error for two defaults. PostgreSQL gives that of a serial type no place.
+    fn has_default(&self, what: &str) -> SqlError {
+        let error = self.invalid(what);
+        if self.is_serial { error.unplaced() } else { error }
+    }
+
     fn set_nullable(&mut self, nullable: bool) -> Result<()> {
         if self.nullable.is_some_and(|known| known != nullable) {
             return Err(self.invalid("conflicting NULL/NOT NULL declarations"));
@@ -112,7 +118,7 @@ impl ColumnReader<'_> {
             ConstraintKind::NotNull => self.set_nullable(false)?,
             ConstraintKind::Default(expr) => {
                 if self.spec.default.is_some() || self.is_serial {
-                    return Err(self.invalid("multiple default values specified"));
+                    return Err(self.has_default("multiple default values specified"));
                 }
                 if self.is_identity() {
                     return Err(self.invalid("both default and identity specified"));
@@ -124,7 +130,7 @@ impl ColumnReader<'_> {
                     return Err(self.invalid("multiple identity specifications"));
                 }
                 if self.is_serial || self.spec.default.is_some() {
-                    return Err(self.invalid("both default and identity specified"));
+                    return Err(self.has_default("both default and identity specified"));
                 }
                 self.set_nullable(false)?;
                 self.spec.sequence = Some(ColumnSequence {
@@ -209,7 +215,7 @@ pub(super) fn sequence_name(
 }
 
 /// The names that rows have for themselves, which columns may not have.
-const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
+pub(super) const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
 
 /// Adds a column to a table that is being defined: binds its default, makes its sequence.
 pub(super) fn add_column(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ColumnSpec) -> Result<usize> {

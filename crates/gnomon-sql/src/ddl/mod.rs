@@ -18,6 +18,7 @@ mod constraint;
 mod create;
 mod drop;
 mod fixed_names;
+mod identity;
 mod index;
 mod partition;
 mod procedure;

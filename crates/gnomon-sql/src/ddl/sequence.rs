@@ -1,5 +1,7 @@
 //! CREATE and ALTER SEQUENCE.
 
+use std::sync::Arc;
+
 use gnomon_engine::TreeLock;
 use gnomon_parser::ast::{
     AlterSequence, CreateSequence, Persistence, QualifiedName, RelationName, SequenceOption,
@@ -11,7 +13,7 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{Oid, Sequence},
+        model::{Oid, Sequence, Table},
     },
     query::relation_of,
     sink::{Tag, tag},
@@ -83,7 +85,7 @@ impl SequenceSpec {
     }
 
     /// Returns the options that a sequence has.
-    fn of(sequence: &Sequence) -> SequenceSpec {
+    pub(super) fn of(sequence: &Sequence) -> SequenceSpec {
         SequenceSpec {
             ty: sequence.ty,
             increment: sequence.increment,
@@ -99,10 +101,8 @@ impl SequenceSpec {
 
     /// Returns the options of the sequence of an identity column.
     pub(super) fn of_identity(ty: ColumnType, options: &[SequenceOption]) -> Result<SequenceSpec> {
-        if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
-            return Err(invalid("identity column type must be smallint, integer, or bigint"));
-        }
         let mut spec = SequenceSpec::new(ty);
+        spec.set_type(ty, "identity column")?;
         for option in options {
             match &option.kind {
                 SequenceOptionKind::As(_) => return Err(conflicting(option)),
@@ -129,20 +129,23 @@ impl SequenceSpec {
         Ok(())
     }
 
+    /// Gives it another type, of what the words in front of "type" say.
+    pub(super) fn set_type(&mut self, ty: ColumnType, of: &str) -> Result<()> {
+        if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
+            return Err(invalid(format!("{of} type must be smallint, integer, or bigint")));
+        }
+        // Bounds that were the former type's become the new one's.
+        let ((min, max), (new_min, new_max)) = (range(self.ty.ty), range(ty.ty));
+        self.min = self.min.map(|bound| if bound == min { new_min } else { bound });
+        self.max = self.max.map(|bound| if bound == max { new_max } else { bound });
+        self.ty = ty;
+        Ok(())
+    }
+
     fn apply(&mut self, option: &SequenceOption) -> Result<()> {
         use SequenceOptionKind as O;
         match &option.kind {
-            O::As(name) => {
-                let ty = column_type(name)?;
-                if !matches!(ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
-                    return Err(invalid("sequence type must be smallint, integer, or bigint"));
-                }
-                // Bounds that were the former type's become the new one's.
-                let (min, max) = range(self.ty.ty);
-                self.min = self.min.filter(|bound| *bound != min);
-                self.max = self.max.filter(|bound| *bound != max);
-                self.ty = ty;
-            }
+            O::As(name) => self.set_type(column_type(name)?, "sequence")?,
             O::Increment(text) => match number(text)? {
                 0 => return Err(invalid("INCREMENT must not be zero")),
                 increment => self.increment = increment,
@@ -271,16 +274,29 @@ pub(super) fn alter_sequence(ddl: &mut Ddl<'_>, alter: &AlterSequence) -> Result
             return tag("ALTER SEQUENCE");
         }
     };
-    ddl.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
-    let mut spec = SequenceSpec::of(&sequence);
     sequence_cache(options, ddl.notices);
-    spec.apply_all(options)?;
+    change_sequence(ddl, &sequence, |spec| spec.apply_all(options))?;
+    tag("ALTER SEQUENCE")
+}
+
+/// Changes options of a sequence.
+pub(super) fn change_sequence(
+    ddl: &mut Ddl<'_>,
+    sequence: &Sequence,
+    change: impl FnOnce(&mut SequenceSpec) -> Result<()>,
+) -> Result<()> {
+    ddl.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
+    let mut spec = SequenceSpec::of(sequence);
+    change(&mut spec)?;
     let owner = match owner(ddl, &spec)? {
-        Some(owner) => owner,
+        Some(owner) => {
+            refuse_change_of_owner(ddl, sequence)?;
+            owner
+        }
         None => sequence.owner,
     };
     let mut changed = spec.build(sequence.oid, &sequence.schema, &sequence.name, owner)?;
-    let (last, drawn) = ddl.session.shared.sequences.last(&ddl.session.shared.engine, &sequence)?;
+    let (last, drawn) = ddl.session.shared.sequences.last(&ddl.session.shared.engine, sequence)?;
     if spec.restart.is_some() {
         changed.generation = sequence.generation.wrapping_add(1);
     } else {
@@ -295,8 +311,22 @@ pub(super) fn alter_sequence(ddl: &mut Ddl<'_>, alter: &AlterSequence) -> Result
         changed.generation = sequence.generation;
         changed.first = if drawn { sequence.first } else { last };
     }
-    ddl.change(|catalog| catalog.put_sequence(changed))?;
-    tag("ALTER SEQUENCE")
+    ddl.change(|catalog| catalog.put_sequence(changed)).map(drop)
+}
+
+/// Returns the table whose identity column draws from a sequence.
+fn table_of_identity(ddl: &Ddl<'_>, sequence: &Sequence) -> Option<Arc<Table>> {
+    let (table, position) = sequence.owner?;
+    let table = ddl.session.catalog().table_by_oid(table).cloned()?;
+    let identity = table.columns.get(position)?.identity?;
+    (identity.sequence == sequence.oid).then_some(table)
+}
+
+fn refuse_change_of_owner(ddl: &Ddl<'_>, sequence: &Sequence) -> Result<()> {
+    let Some(table) = table_of_identity(ddl, sequence) else { return Ok(()) };
+    let message = "cannot change ownership of identity sequence";
+    Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .detail(format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name)))
 }
 
 /// The column of OWNED BY; none if the option was not given.
@@ -311,7 +341,14 @@ fn owner(ddl: &mut Ddl<'_>, spec: &SequenceSpec) -> Result<Option<Option<(Oid, u
                 .hint("Specify OWNED BY table.column or OWNED BY NONE."));
         }
     };
-    let table = ddl.session.view().table(&ddl.session.name(&relation_of(&table)?)?)?;
+    let (view, name) = (ddl.session.view(), ddl.session.name(&relation_of(&table)?)?);
+    if let Some(other @ (Relation::Index(..) | Relation::Sequence(_))) = view.find(&name) {
+        let message = format!("sequence cannot be owned by relation \"{}\"", name.name);
+        let kinds = if matches!(other, Relation::Index(..)) { "indexes" } else { "sequences" };
+        return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+            .detail(format!("This operation is not supported for {kinds}.")));
+    }
+    let table = view.table(&name)?;
     let position = column_of(&table, &column)?;
     Ok(Some(Some((table.oid, position))))
 }

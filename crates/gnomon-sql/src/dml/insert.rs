@@ -482,8 +482,9 @@ fn prepare_source(
                 if listed.get(i).is_some_and(|target| !target.path.is_empty()) {
                     return Err(default_of_part(value));
                 }
-                // A column of nothing else is filled as one that is not listed.
-                *value = match defaults.contains(&i) {
+                // A column of nothing else is filled as one that is not listed; so is one whose values do not count.
+                let is_overridden = overriding == Some(Overriding::User) && column.identity.is_some();
+                *value = match defaults.contains(&i) || is_overridden {
                     true => null(),
                     false => default_of(column)?.unwrap_or_else(null),
                 };

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Constraint, Oid},
+    catalog::model::{Constraint, Oid, Sequence},
     types::{ColumnType, Datum, Scalar, Type, format_type},
 };
 
@@ -318,6 +318,13 @@ impl System<'_> {
                     Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("OID {oid} is not a sequence")))
                 }
             },
+            ("pg_sequence_parameters", [Datum::Oid(oid)]) => match self.catalog().sequence_by_oid(*oid) {
+                Some(sequence) => Ok(sequence_parameters(sequence)),
+                None => Err(SqlError::new(
+                    SqlState::DATA_CORRUPTED,
+                    format!("cache lookup failed for sequence {oid}"),
+                )),
+            },
             ("pg_get_viewdef", [Datum::Text(name), rest @ ..]) => {
                 self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
                     Some(Object::View(view)) => Ok(text(self.view_text(view, view_style(rest)))),
@@ -420,4 +427,12 @@ fn shown_type(oid: Oid, modifier: &Datum) -> String {
         (None, Some(ty)) => quote(ty.name),
         (None, None) => "???".to_owned(),
     }
+}
+
+/// Returns the values of `pg_sequence_parameters`, all as numbers.
+fn sequence_parameters(sequence: &Sequence) -> Datum {
+    let Sequence { start, min, max, increment, cycle, ty, .. } = sequence;
+    let cache = 1;
+    let values = [*start, *min, *max, *increment, i64::from(*cycle), cache, i64::from(ty.ty.info().oid)];
+    Datum::Array(Scalar::Int8, values.into_iter().map(Datum::Int8).collect())
 }

@@ -141,7 +141,8 @@ impl VirtualTable for SystemTable {
 pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
     if let Some(sequence) = state.catalog().sequence_by_oid(oid) {
         let (value, is_called) = state.position(sequence)?;
-        return Ok(vec![vec![Datum::Int8(value), Datum::Int8(0), Datum::Bool(is_called)]]);
+        let reserved = state.reserved(sequence);
+        return Ok(vec![vec![Datum::Int8(value), Datum::Int8(reserved), Datum::Bool(is_called)]]);
     }
     let Some(relation) = reference::relation_by_oid(oid) else {
         return Err(SqlError::new(

@@ -52,6 +52,8 @@ pub trait SystemState {
     /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
     /// whether it was given out.
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)>;
+    /// Returns how many values of a sequence are reserved and not drawn.
+    fn reserved(&self, sequence: &Sequence) -> i64;
     /// The size of the database's file, in bytes.
     fn database_bytes(&self) -> u64;
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
