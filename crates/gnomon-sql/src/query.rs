@@ -25,8 +25,9 @@ use crate::{
 
 pub use crate::{
     binder::{
-        Assignee, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation,
-        check_collation, column_of_key, figure_name, into_clause, position_of, relation_name, relation_of,
+        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope,
+        ScopeRelation, check_collation, column_of_key, figure_name, into_clause, position_of, relation_name,
+        relation_of,
     },
     executor::{
         AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,

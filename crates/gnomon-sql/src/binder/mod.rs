@@ -63,7 +63,7 @@ pub use parameters::ParameterNames;
 pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
 pub use syntax::{check_collation, column_of_key, into_clause, relation_name, relation_of};
-pub use typing::Assignee;
+pub use typing::{Assignee, AssigneeKind};
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.
@@ -191,6 +191,18 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
+    /// Binds the value of a parameter of EXECUTE, counted from 1.
+    pub fn execute_parameter(&mut self, expr: &ast::Expr, number: usize, ty: Type) -> Result<Expr> {
+        let scope = Scope::empty();
+        let bound = self.expressions().bind(expr, Place::new(&scope, Clause::Execute))?;
+        let column = &format!("${number}");
+        let target = Assignee { column, ty: ty.into(), kind: AssigneeKind::Parameter };
+        let bound = self.statement.typing.assigned(bound, target);
+        let mut bound = bound.map_err(|error| at_expr(error, expr))?;
+        bound.fold();
+        Ok(bound)
+    }
+
     /// Binds a subquery whose columns are assigned to as many columns.
     pub fn columns_of(&mut self, query: &ast::Query, scope: &Scope<'_>) -> Result<Vec<Expr>> {
         columns_of(&mut self.expressions(), query, Place::new(scope, Clause::Update))
@@ -198,7 +210,7 @@ impl<'a> Binder<'a> {
 
     /// Casts a bound expression to a column that it is assigned to.
     pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
-        self.statement.typing.assigned(expr, Assignee { column, ty: target, is_part: false })
+        self.statement.typing.assigned(expr, Assignee { column, ty: target, kind: AssigneeKind::Column })
     }
 
     /// Binds a part of a column of this type that is assigned to; returns the type of its value too.
@@ -213,7 +225,7 @@ impl<'a> Binder<'a> {
 
     /// Casts a bound expression to a part of a column that it is assigned to.
     pub fn assigned_to_part(&mut self, expr: Expr, column: &str, ty: ColumnType) -> Result<Expr> {
-        self.statement.typing.assigned(expr, Assignee { column, ty, is_part: true })
+        self.statement.typing.assigned(expr, Assignee { column, ty, kind: AssigneeKind::Part })
     }
 
     /// Binds an expression that is assigned to a part of a column.

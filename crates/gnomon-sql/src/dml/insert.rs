@@ -25,7 +25,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, Binder, ExecContext, Expr, Scope, Spool, column_of_key,
+        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, Spool, column_of_key,
         expr::Part,
         open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
@@ -112,7 +112,8 @@ impl InsertPlan {
             let targets = positions.iter().zip(&parts).map(|(position, part)| {
                 let column = &table.columns[*position];
                 let ty = part.as_ref().map_or(column.ty, |(_, ty)| *ty);
-                Assignee { column: &column.name, ty, is_part: part.is_some() }
+                let kind = if part.is_some() { AssigneeKind::Part } else { AssigneeKind::Column };
+                Assignee { column: &column.name, ty, kind }
             });
             let targets: Vec<Assignee<'_>> = targets.collect();
             let mark = view.mark();

@@ -18,9 +18,9 @@ use crate::{
     Result, SqlError, SqlState,
     context::{CallState, SessionContext},
     dml::{Output, ToSink},
-    query::{Binder, Execution, Planned, Scope},
+    query::{Binder, Execution, Planned},
     sink::Sink,
-    types::{ColumnType, Context, Datum, Type},
+    types::{Context, Datum, Type},
 };
 
 /// A query under way.
@@ -203,9 +203,8 @@ pub(crate) fn bind_arguments(
     let mut exprs = Vec::with_capacity(arguments.len());
     session.with_types(|context, view| {
         for (i, (argument, ty)) in arguments.iter().zip(types).enumerate() {
-            let target = ColumnType { ty: *ty, modifier: -1 };
             let mut binder = Binder::new(view, context, &[]);
-            exprs.push(binder.assign(argument, &Scope::empty(), &format!("${}", i + 1), target)?);
+            exprs.push(binder.execute_parameter(argument, i + 1, *ty)?);
         }
         Ok(())
     })?;

@@ -167,8 +167,13 @@ impl<'a> QueryBinder<'_, 'a> {
         place: Place<'_>,
         asked: Option<Asked>,
     ) -> Result<(Subquery, Vec<ColumnType>)> {
-        if matches!(place.clause, Clause::Check | Clause::Default) {
-            let what = if place.clause == Clause::Check { "check constraint" } else { "DEFAULT expression" };
+        let refused_in = match place.clause {
+            Clause::Check => Some("check constraint"),
+            Clause::Default => Some("DEFAULT expression"),
+            Clause::Execute => Some("EXECUTE parameter"),
+            _ => None,
+        };
+        if let Some(what) = refused_in {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 format!("cannot use subquery in {what}"),
@@ -192,12 +197,13 @@ impl<'a> QueryBinder<'_, 'a> {
         let Some(ast::Limit { count, is_with_ties, offset }) = limit else { return Ok(Limits::default()) };
         let with_ties = *is_with_ties;
         let offset = self.bind_limit(offset.as_ref(), Clause::Offset, level)?;
-        let count = self.bind_limit(count.as_ref(), Clause::Limit, level)?;
-        let is_null = |count: &Expr| matches!(count.kind, ExprKind::Const(Datum::Null));
-        if with_ties && count.as_ref().is_some_and(is_null) {
+        let is_written_null = |count: &ast::Expr| matches!(count, ast::Expr::Constant(constant) if constant.value == ast::Value::Null);
+        if with_ties && count.as_ref().is_some_and(is_written_null) {
             let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
             return Err(SqlError::new(SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, message));
         }
+        let count = self.bind_limit(count.as_ref(), Clause::Limit, level)?;
+        let is_null = |count: &Expr| matches!(count.kind, ExprKind::Const(Datum::Null));
         // LIMIT NULL is no limit.
         let count = count.filter(|count| !is_null(count));
         Ok(Limits { count, offset, with_ties })

@@ -64,6 +64,7 @@ pub enum Clause {
     /// The offsets of a window's frame.
     Frame(FrameMode),
     Call,
+    Execute,
 }
 
 impl Clause {
@@ -92,6 +93,7 @@ impl Clause {
             Clause::Frame(FrameMode::Range) => "window RANGE",
             Clause::Frame(FrameMode::Groups) => "window GROUPS",
             Clause::Call => "CALL arguments",
+            Clause::Execute => "EXECUTE parameters",
         }
     }
 }

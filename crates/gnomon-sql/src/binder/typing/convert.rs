@@ -11,15 +11,26 @@ use crate::{
     },
 };
 
-/// A column, or a part of one, that a value is assigned to.
+/// The kinds of places that values are assigned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssigneeKind {
+    /// A column.
+    Column,
+    /// An element or a slice of a column.
+    Part,
+    /// A parameter of EXECUTE.
+    Parameter,
+}
+
+/// A place that a value is assigned to.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignee<'t> {
-    /// The column's name.
+    /// The name of the column or parameter.
     pub column: &'t str,
     /// The type of the value.
     pub ty: ColumnType,
-    /// True if it is an element or a slice of the column.
-    pub is_part: bool,
+    /// Its kind, for the error.
+    pub kind: AssigneeKind,
 }
 
 impl Typing<'_> {
@@ -137,7 +148,7 @@ impl Typing<'_> {
         })
     }
 
-    /// Casts a bound expression to a column that it is assigned to.
+    /// Casts a bound expression to what it is assigned to.
     pub fn assigned(&mut self, expr: Expr, target: Assignee<'_>) -> Result<Expr> {
         let (from, to) = (type_name(expr.ty.ty), type_name(target.ty.ty));
         let column = target.column;
@@ -145,10 +156,15 @@ impl Typing<'_> {
             Some(expr) => Ok(expr),
             None => Err(SqlError::new(
                 SqlState::DATATYPE_MISMATCH,
-                match target.is_part {
-                    false => format!("column \"{column}\" is of type {to} but expression is of type {from}"),
-                    true => format!(
+                match target.kind {
+                    AssigneeKind::Column => {
+                        format!("column \"{column}\" is of type {to} but expression is of type {from}")
+                    }
+                    AssigneeKind::Part => format!(
                         "subscripted assignment to \"{column}\" requires type {to} but expression is of type {from}"
+                    ),
+                    AssigneeKind::Parameter => format!(
+                        "parameter {column} of type {from} cannot be coerced to the expected type {to}"
                     ),
                 },
             )

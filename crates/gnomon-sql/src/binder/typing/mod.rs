@@ -20,7 +20,7 @@ use crate::{
 
 pub use aggregate::AggregateForm;
 pub use call::CallArguments;
-pub use convert::Assignee;
+pub use convert::{Assignee, AssigneeKind};
 pub use row::{RowOperator, row_expected, row_operator};
 
 /// The types of a statement's expressions: the settings under which literals are read, and the parameters.
