@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 use gnomon_engine::{Commits, Csn, Error, Interrupt, InterruptReason, Transaction, env::Rng};
 use gnomon_parser::ast::RelationName;
 
-pub(crate) use transaction::{CallState, Logged, State, Undone, setting_of};
+pub(crate) use transaction::{CallState, Company, Logged, State, Undone, setting_of};
 pub(crate) use view::{Name, View, query_of, with_article};
 
 use transaction::Current;

@@ -89,6 +89,17 @@ pub(crate) struct Characteristics {
     deferrable: bool,
 }
 
+/// The statements that are sent with a statement, which are in one transaction with it outside of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// There are none.
+    Alone,
+    /// The others of its text.
+    Text,
+    /// There may be others in its pipeline.
+    Pipeline,
+}
+
 /// The extent to which a failed statement was undone.
 pub(crate) enum Undone {
     /// Back to the latest savepoint, with the number of portals that were opened before, if there was anything to undo.
@@ -114,6 +125,7 @@ pub(crate) struct Current {
     /// Its characteristics, fixed when it began.
     pub(crate) isolation: &'static str,
     pub(crate) read_only: bool,
+    deferrable: bool,
     /// The advisory locks that end with it.
     pub(super) advisory: Vec<advisory::Guard>,
     /// The snapshots that it exports, and the one that it has from another transaction.
@@ -204,8 +216,9 @@ impl SessionContext {
             self.current.time = self.statement_time;
             self.current.isolation = isolation_name(&self.settings.default_isolation());
             self.current.read_only = self.settings.default_read_only();
-            let deferrable = self.settings.default_deferrable();
-            self.settings.note_transaction(self.current.isolation, self.current.read_only, deferrable);
+            self.current.deferrable = self.settings.default_deferrable();
+            let Current { isolation, read_only, deferrable, .. } = self.current;
+            self.settings.note_transaction(isolation, read_only, deferrable);
         }
     }
 
@@ -266,6 +279,9 @@ impl SessionContext {
 
     /// Returns how far the transaction is, for what may still be set.
     pub(crate) fn progress(&self) -> Progress {
+        if !self.current.savepoints.is_empty() {
+            return Progress::Nested;
+        }
         let is_fixed = self.current.engine.is_some() || self.current.snapshot.is_some();
         if is_fixed { Progress::Queried } else { Progress::Begun }
     }
@@ -277,6 +293,7 @@ impl SessionContext {
         }
         self.current.isolation = isolation_name(self.settings.isolation());
         self.current.read_only = self.settings.read_only();
+        self.current.deferrable = self.settings.deferrable();
         if let Some(engine) = &mut self.current.engine {
             engine.set_lock_timeout(self.settings.lock_timeout());
             engine.set_deadlock_after(self.settings.deadlock_timeout());
@@ -437,7 +454,10 @@ impl SessionContext {
     /// RELEASE SAVEPOINT.
     pub(crate) fn release_savepoint(&mut self, name: &str) -> Result<()> {
         let at = self.find_savepoint("RELEASE SAVEPOINT", name)?;
-        let savepoint = self.current.savepoints[at].engine;
+        let Savepoint { engine: savepoint, settings, .. } = &self.current.savepoints[at];
+        let savepoint = *savepoint;
+        self.settings.restore_read_only(settings);
+        self.follow_settings();
         self.engine()?.release_savepoint(savepoint)?;
         self.current.savepoints.truncate(at);
         Ok(())
@@ -495,12 +515,13 @@ impl SessionContext {
             return Undone::ToSavepoint(portals_opened);
         }
         let in_block = self.in_block();
-        let (isolation, read_only) = (self.current.isolation, self.current.read_only);
+        let Characteristics { isolation, read_only, deferrable } = self.characteristics();
         let seen = self.current.engine.as_ref().map(|engine| engine.seen());
         self.roll_back();
         if in_block {
             // AND CHAIN hands these on.
-            self.current = Current { state: State::Failed, isolation, read_only, ..Current::default() };
+            let state = State::Failed;
+            self.current = Current { state, isolation, read_only, deferrable, ..Current::default() };
         } else if let Some(seen) = seen {
             // The error may tell of another transaction's commit, such as a duplicate key: not before that is durable.
             // If it never will be, the database has stopped, and says so to the next statement.
@@ -514,7 +535,7 @@ impl SessionContext {
         Characteristics {
             isolation: self.current.isolation,
             read_only: self.current.read_only,
-            deferrable: self.settings.deferrable(),
+            deferrable: self.current.deferrable,
         }
     }
 
@@ -525,6 +546,7 @@ impl SessionContext {
         self.current.state = State::Block;
         if !isolation.is_empty() {
             (self.current.isolation, self.current.read_only) = (isolation, read_only);
+            self.current.deferrable = deferrable;
             self.settings.note_transaction(isolation, read_only, deferrable);
         }
     }
@@ -552,14 +574,14 @@ impl SessionContext {
     }
 
     /// Fails for statements that cannot be part of a larger transaction.
-    pub(crate) fn refuse_in_transaction(&self, what: &str, alone: bool) -> Result<()> {
-        if self.in_block() {
+    pub(crate) fn refuse_in_transaction(&self, what: &str, company: Company) -> Result<()> {
+        if self.in_block() || company == Company::Text {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{what} cannot run inside a transaction block"),
             ));
         }
-        if !alone && self.has_engine_transaction() {
+        if company == Company::Pipeline && self.has_engine_transaction() {
             return Err(SqlError::new(
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{what} cannot be executed within a pipeline"),

@@ -10,7 +10,7 @@
 
 use gnomon_engine::{Csn, Database, GID_BYTES_MAX};
 
-use super::SessionContext;
+use super::{Company, SessionContext};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system::PreparedTransaction,
@@ -116,9 +116,9 @@ fn prepare_engine(session: &mut SessionContext, gid: &str, holds_cursor: bool) -
 }
 
 /// COMMIT PREPARED or ROLLBACK PREPARED.
-pub(crate) fn end(session: &mut SessionContext, gid: &str, commit: bool, alone: bool) -> Result<Tag> {
+pub(crate) fn end(session: &mut SessionContext, gid: &str, commit: bool, company: Company) -> Result<Tag> {
     let what = if commit { "COMMIT PREPARED" } else { "ROLLBACK PREPARED" };
-    session.refuse_in_transaction(what, alone)?;
+    session.refuse_in_transaction(what, company)?;
     let prepared = session.shared.engine.claim_prepared(gid)?;
     if let Some(note) = Note::decode(&prepared.info().note)
         && note.owner != kept(&session.user)

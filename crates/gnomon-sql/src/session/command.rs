@@ -1,6 +1,7 @@
 //! The statement that a session is told to run.
 
 use crate::{
+    context::Company,
     syntax::Parsed,
     types::{Datum, Type},
 };
@@ -12,8 +13,8 @@ pub(super) struct Command<'a> {
     pub parsed: &'a Parsed,
     /// The text that it stands in.
     pub text: &'a str,
-    /// True if no other statement is in its text.
-    pub is_alone: bool,
+    /// The statements beside it.
+    pub company: Company,
     /// The types of its parameters.
     pub types: &'a [Type],
     /// The values of its parameters.

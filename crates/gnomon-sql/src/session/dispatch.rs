@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    context::two_phase,
+    context::{Company, two_phase},
     copy, ddl,
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments},
@@ -30,9 +30,9 @@ impl Session {
         sink: &mut dyn Sink,
     ) -> Result<Tag> {
         match &command.parsed.statement {
-            Statement::Transaction(transaction) => self.transaction(transaction, command.is_alone, notices),
+            Statement::Transaction(transaction) => self.transaction(transaction, command.company, notices),
             Statement::Set(set) => {
-                setting::set(&mut self.context, set, command.is_alone, notices)?;
+                setting::set(&mut self.context, set, command.company, notices)?;
                 tag("SET")
             }
             Statement::Reset(name) => {
@@ -44,11 +44,11 @@ impl Session {
                 tag("SHOW")
             }
             Statement::Prepare(prepare) => self.prepare_named(prepare, command),
-            Statement::Execute(execute) => self.execute_prepared(execute, command.is_alone, sink),
+            Statement::Execute(execute) => self.execute_prepared(execute, command.company, sink),
             Statement::Deallocate(name) => {
                 self.opened.statements.deallocate(name.as_ref().map(|name| &*name.name))
             }
-            Statement::Discard(what) => self.discard(*what, command.is_alone),
+            Statement::Discard(what) => self.discard(*what, command.company),
             Statement::DeclareCursor(declare) => {
                 let opened = self.opened.clone();
                 cursor::declare(&mut self.executor(), &opened.portals, declare, command)
@@ -67,13 +67,13 @@ impl Session {
                 copy::copy(&mut self.context, copy, sink)
             }
             Statement::Vacuum(vacuum) => {
-                self.context.refuse_in_transaction("VACUUM", command.is_alone)?;
+                self.context.refuse_in_transaction("VACUUM", command.company)?;
                 maintenance::vacuum(&self.context, vacuum, notices)
             }
             Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
-            Statement::Backup(backup) => self.back_up(backup, command.is_alone, sink),
+            Statement::Backup(backup) => self.back_up(backup, command.company, sink),
             Statement::Explain(explain) => {
                 if let Statement::Execute(execute) = &*explain.statement {
                     let (prepared, values) = self.bound(execute)?;
@@ -83,18 +83,21 @@ impl Session {
                 explain::explain(&mut self.executor(), explain, command, notices, sink)
             }
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
-            statement => match ddl::run(&mut self.context, statement, notices)? {
-                Some(outcome) => Ok(outcome),
-                None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation")),
-            },
+            statement => self.define(statement, notices),
         }
+    }
+
+    /// Runs a DDL statement.
+    fn define(&mut self, statement: &Statement, notices: &mut Vec<Notice>) -> Result<Tag> {
+        ddl::run(&mut self.context, statement, notices)?
+            .ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation"))
     }
 
     /// Begins, ends or marks a transaction.
     fn transaction(
         &mut self,
         transaction: &Transaction,
-        is_alone: bool,
+        company: Company,
         notices: &mut Vec<Notice>,
     ) -> Result<Tag> {
         match transaction {
@@ -105,8 +108,8 @@ impl Session {
             Transaction::Commit { chain } => self.end_block(true, *chain, notices).and_then(tag),
             Transaction::Rollback { chain } => self.end_block(false, *chain, notices).and_then(tag),
             Transaction::Prepare(gid) => self.prepare_transaction(gid, notices),
-            Transaction::CommitPrepared(gid) => two_phase::end(&mut self.context, gid, true, is_alone),
-            Transaction::RollbackPrepared(gid) => two_phase::end(&mut self.context, gid, false, is_alone),
+            Transaction::CommitPrepared(gid) => two_phase::end(&mut self.context, gid, true, company),
+            Transaction::RollbackPrepared(gid) => two_phase::end(&mut self.context, gid, false, company),
             Transaction::Savepoint(name) => {
                 self.context.set_savepoint(&name.name, self.opened.portals.opened())?;
                 tag("SAVEPOINT")
@@ -120,11 +123,11 @@ impl Session {
                 tag("ROLLBACK")
             }
             Transaction::SetModes { is_session, modes } => {
-                setting::set_transaction(&mut self.context, *is_session, modes, notices)?;
+                setting::set_transaction(&mut self.context, *is_session, modes, company, notices)?;
                 tag("SET")
             }
             Transaction::SetSnapshot(name) => {
-                setting::set_snapshot(&mut self.context, name, notices)?;
+                setting::set_snapshot(&mut self.context, name, company, notices)?;
                 tag("SET")
             }
         }
@@ -144,7 +147,7 @@ impl Session {
     }
 
     /// BACKUP.
-    fn back_up(&mut self, backup: &Backup, is_alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
+    fn back_up(&mut self, backup: &Backup, company: Company, sink: &mut dyn Sink) -> Result<Tag> {
         if backup.file.is_some() {
             return Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
@@ -152,12 +155,12 @@ impl Session {
             )
             .hint("Use BACKUP TO STDOUT, or `gnomon backup`, which keeps backups in a directory."));
         }
-        self.context.refuse_in_transaction("BACKUP", is_alone)?;
+        self.context.refuse_in_transaction("BACKUP", company)?;
         backup::backup(&self.context, backup.since.as_deref(), sink)
     }
 
     /// EXECUTE.
-    fn execute_prepared(&mut self, execute: &Execute, is_alone: bool, sink: &mut dyn Sink) -> Result<Tag> {
+    fn execute_prepared(&mut self, execute: &Execute, company: Company, sink: &mut dyn Sink) -> Result<Tag> {
         let (prepared, values) = self.bound(execute)?;
         // Its text is empty.
         let Some(command) = prepared.command() else { return Ok(Tag::new()) };
@@ -166,7 +169,7 @@ impl Session {
         }
         if !prepared.is_planned() {
             let types = prepared.parameter_types();
-            return self.run(Command { is_alone, types: &types, values: &values, ..command }, sink);
+            return self.run(Command { company, types: &types, values: &values, ..command }, sink);
         }
         on_fit_stack(command.parsed.nesting, || {
             let plan = prepared.plan(&mut self.context)?;
@@ -198,10 +201,10 @@ impl Session {
     }
 
     /// DISCARD.
-    fn discard(&mut self, what: Discard, is_alone: bool) -> Result<Tag> {
+    fn discard(&mut self, what: Discard, company: Company) -> Result<Tag> {
         match what {
             Discard::All => {
-                self.context.refuse_in_transaction("DISCARD ALL", is_alone)?;
+                self.context.refuse_in_transaction("DISCARD ALL", company)?;
                 self.opened.portals.clear();
                 self.opened.statements.clear();
                 self.procedures.clear();

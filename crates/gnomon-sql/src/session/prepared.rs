@@ -9,7 +9,7 @@ use super::{command::Command, explain::explained, texts::PreparedText};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
-    context::SessionContext,
+    context::{Company, SessionContext},
     memory::Held,
     query::ResultColumn,
     sink::{Tag, tag},
@@ -60,7 +60,7 @@ impl Prepared {
     /// Returns what there is to run, without values for parameters; nothing of an empty text.
     pub(super) fn command(&self) -> Option<Command<'_>> {
         let parsed = self.parsed.as_ref()?;
-        Some(Command { parsed, text: &self.text, is_alone: false, types: &[], values: &[] })
+        Some(Command { parsed, text: &self.text, company: Company::Pipeline, types: &[], values: &[] })
     }
 
     /// Returns its statement; none if its text is empty.

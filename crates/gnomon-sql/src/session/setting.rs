@@ -4,7 +4,7 @@ use gnomon_parser::ast::{Set, SettingName, SettingValue, TransactionMode};
 
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
-    context::{SessionContext, State, setting_of},
+    context::{Company, SessionContext, State, setting_of},
     query::ResultColumn,
     settings::{Progress, Scope, Settings, setting_name, setting_texts},
     sink::Sink,
@@ -27,14 +27,14 @@ pub(super) fn plain_context<R>(f: impl FnOnce(&Context<'_>) -> R) -> R {
     f(&Context::new(&environment))
 }
 
-/// SET. `is_alone` tells that no other statement is in its text.
+/// SET.
 pub(super) fn set(
     session: &mut SessionContext,
     set: &Set,
-    is_alone: bool,
+    company: Company,
     notices: &mut Vec<Notice>,
 ) -> Result<()> {
-    if set.is_local && !session.in_block() && is_alone {
+    if set.is_local && !session.in_block() && company != Company::Text {
         notices.push(
             SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -113,11 +113,12 @@ pub(super) fn set_transaction(
     session: &mut SessionContext,
     of_session: bool,
     modes: &[TransactionMode],
+    company: Company,
     notices: &mut Vec<Notice>,
 ) -> Result<()> {
     session.ensure_transaction();
     if !of_session {
-        warn_outside_block(session, notices);
+        warn_outside_block(session, company, notices);
         return session.set_modes(modes);
     }
     for mode in modes {
@@ -132,15 +133,16 @@ pub(super) fn set_transaction(
 pub(super) fn set_snapshot(
     session: &mut SessionContext,
     name: &str,
+    company: Company,
     notices: &mut Vec<Notice>,
 ) -> Result<()> {
     session.ensure_transaction();
-    warn_outside_block(session, notices);
+    warn_outside_block(session, company, notices);
     session.import_snapshot(name)
 }
 
-fn warn_outside_block(session: &SessionContext, notices: &mut Vec<Notice>) {
-    if session.current.state == State::Implicit {
+fn warn_outside_block(session: &SessionContext, company: Company, notices: &mut Vec<Notice>) {
+    if session.current.state == State::Implicit && company != Company::Text {
         let message = "SET TRANSACTION can only be used in transaction blocks";
         let warning = SqlError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
         notices.push(warning.severity(Severity::Warning));

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Result, SqlError,
-    context::{SessionContext, State},
+    context::{Company, SessionContext, State},
     settings::{PlanCacheMode, Settings},
     sink::{Sink, Tag},
     statement::begin,
@@ -146,10 +146,11 @@ fn run_all(session: &mut Session, sql: &str, statements: &[Written], sink: &mut 
     // They are in one transaction with what a client has begun by the extended protocol.
     session.pipeline.first = None;
     let last = statements.len() - 1;
+    let company = if last == 0 { Company::Alone } else { Company::Text };
     for (i, statement) in statements.iter().enumerate() {
         let parsed = statement.parsed(sql)?;
         let before = session.context.settings.clone();
-        let command = Command { parsed: &parsed, text: sql, is_alone: last == 0, types: &[], values: &[] };
+        let command = Command { parsed: &parsed, text: sql, company, types: &[], values: &[] };
         let tag = on_fit_stack(parsed.nesting, || session.run(command, sink))?;
         match i == last {
             true => complete(session, &tag, &before, sink)?,

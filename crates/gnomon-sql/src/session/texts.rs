@@ -24,7 +24,7 @@ use gnomon_parser::{Statement, literals::NormalizedText};
 use super::{command::Command, recent::Recent};
 use crate::{
     Result,
-    context::SessionContext,
+    context::{Company, SessionContext},
     statement::{LiftedLiterals, Plan, plan},
     syntax::{Parsed, is_planned, on_fit_stack},
     types::{Datum, Type},
@@ -204,7 +204,13 @@ impl KnownStatement {
 impl<'a> KnownText<'a> {
     /// Returns the command, without values for its literals.
     pub(super) fn command(self) -> Command<'a> {
-        Command { parsed: &self.statement.parsed, text: self.sql, is_alone: true, types: &[], values: &[] }
+        Command {
+            parsed: &self.statement.parsed,
+            text: self.sql,
+            company: Company::Alone,
+            types: &[],
+            values: &[],
+        }
     }
 
     /// Returns the values of a plan's parameters.

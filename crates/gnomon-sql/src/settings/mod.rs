@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{
     definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, find},
-    value::{fixed, normalise, real_text, search_path, split_names, with_unit},
+    value::{fixed, normalise, real_text, search_path, with_unit},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -119,6 +119,8 @@ pub(crate) enum Progress {
     Begun,
     /// Its characteristics stand.
     Queried,
+    /// The same, and it has a savepoint.
+    Nested,
 }
 
 /// Settings that results of statements can depend on, beside the search path. The log keeps their places: more can
@@ -318,9 +320,16 @@ impl Settings {
         scope: Scope,
         progress: Progress,
     ) -> Result<()> {
-        let is_list = find(name).is_some_and(|id| matches!(DEFINITIONS[id].kind, Kind::Names));
-        let values = text.map(|text| if is_list { split_names(text) } else { vec![text.to_owned()] });
-        self.set(name, values.as_deref(), scope, progress)
+        match (text, find(name)) {
+            // It stays as it is written.
+            (Some(text), Some(id)) if matches!(DEFINITIONS[id].kind, Kind::Names) => {
+                self.store(id, text.into(), scope, progress)
+            }
+            _ => {
+                let value = text.map(str::to_owned);
+                self.set(name, value.as_ref().map(std::slice::from_ref), scope, progress)
+            }
+        }
     }
 
     /// Sets a setting, or with `None` back to what it was when the session began. One that is a list of names takes
@@ -431,8 +440,8 @@ impl Settings {
     }
 
     fn store(&mut self, id: usize, text: Arc<str>, scope: Scope, progress: Progress) -> Result<()> {
-        if progress == Progress::Queried {
-            self.refuse_too_late(id, &text)?;
+        if matches!(progress, Progress::Queried | Progress::Nested) {
+            self.refuse_too_late(id, &text, progress)?;
         }
         let held = if text.len() > SHORT_VALUE_BYTES { self.hold(VALUE_COPIES * text.len())? } else { None };
         if progress != Progress::None {
@@ -475,13 +484,19 @@ impl Settings {
 
     /// Refuses to change characteristics of a transaction that has read or written something; only that it will write
     /// no more can be promised at any time.
-    fn refuse_too_late(&self, id: usize, text: &str) -> Result<()> {
+    fn refuse_too_late(&self, id: usize, text: &str, progress: Progress) -> Result<()> {
         let now = &*self.current.texts[id];
+        let is_nested = progress == Progress::Nested;
         let what = if id == Id::transaction_isolation as usize && now != text {
             "SET TRANSACTION ISOLATION LEVEL must be called before any query"
         } else if id == Id::transaction_read_only as usize && now == "on" && text == "off" {
-            "transaction read-write mode must be set before any query"
-        } else if id == Id::transaction_deferrable as usize && now != text {
+            match is_nested {
+                true => "cannot set transaction read-write mode inside a read-only transaction",
+                false => "transaction read-write mode must be set before any query",
+            }
+        } else if id == Id::transaction_deferrable as usize && is_nested {
+            "SET TRANSACTION [NOT] DEFERRABLE cannot be called within a subtransaction"
+        } else if id == Id::transaction_deferrable as usize {
             "SET TRANSACTION [NOT] DEFERRABLE must be called before any query"
         } else if id == Id::gnomon_k as usize && now != text {
             "gnomon.k must be set before any query of a transaction"
@@ -512,6 +527,14 @@ impl Settings {
     pub(crate) fn restore(&mut self, saved: &Saved) {
         self.keep_before();
         (self.session, self.current) = (saved.session.clone(), saved.current.clone());
+    }
+
+    /// Lets the transaction write again, if it could at a savepoint that is released.
+    pub(crate) fn restore_read_only(&mut self, saved: &Saved) {
+        let id = Id::transaction_read_only as usize;
+        if self.current.texts[id] != saved.current.texts[id] {
+            Arc::make_mut(&mut self.current).texts[id] = saved.current.texts[id].clone();
+        }
     }
 
     /// The schemas that names are looked for in, `$user` replaced.

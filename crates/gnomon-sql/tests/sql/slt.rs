@@ -119,7 +119,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    aggregates, alter, array_parts, basics, bytes, call_notation, collations, constraints, copy, cursors,
+    aggregates, alter, array_parts, basics, blocks, bytes, call_notation, collations, constraints, copy, cursors,
     date_orders, date_styles, dml, dumps, errors, expressions, fields, groups, identity, information_schema, intervals,
     join_aliases, limits, never_computed, normal_forms, numerics, ordered_sets, page_sizes, parameters,
     partitions, polymorphic, postgres, prepared, privileges, procedures, qualified_calls, query_access,
