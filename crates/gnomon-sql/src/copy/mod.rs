@@ -12,18 +12,14 @@ use std::sync::Arc;
 use gnomon_engine::{Error, TreeLock};
 use gnomon_parser::ast::{Copy, CopyEnd, CopySource, Ident, Query, RelationName, Statement};
 
-pub(crate) use self::options::freezes;
-use self::{
-    options::{DataFormat, Options},
-    read::Rows,
-    write::Writer,
-};
+pub(crate) use self::options::{Options, freezes};
+use self::{options::DataFormat, read::Rows, write::Writer};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{Relation, model::Table},
     context::{Name, SessionContext, View},
-    dml::{BoundCheck, TableReader, TableWriter, bind_checks, default_of, missing_column},
-    query::{Binder, Expr, Scope, into_clause, plan_query},
+    dml::{BoundCheck, Output, TableReader, TableWriter, bind_checks, default_of, missing_column},
+    query::{Binder, ExecContext, Expr, ResultColumn, Scope, into_clause, plan_query},
     sink::{Sink, Tag},
     types::{ColumnType, Context, Datum, Row, Type, binary, text},
 };
@@ -155,7 +151,7 @@ fn copy_to(
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
             Statement::Query(query) => copy_query(session, query, options, sink)?,
-            _ => return Err(SqlError::unsupported("COPY of what a change returns")),
+            _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a change is copied as a query")),
         },
         CopySource::Table { name, columns } => copy_table(session, name, columns, options, sink)?,
     };
@@ -177,10 +173,8 @@ fn copy_query(
         if !lock_for_copy(session, &tables, version, planned.locks_rows())? {
             continue;
         }
-        let names: Vec<String> = planned.columns.iter().map(|column| column.name.clone()).collect();
-        let types: Vec<Type> = planned.columns.iter().map(|column| column.ty.ty).collect();
         return session.with_context(&[], |_, ctx| {
-            let mut output = Out::new(options, &names, types, sink)?;
+            let mut output = Out::of(options, &planned.columns, sink)?;
             let mut rows = planned.open();
             while let Some(row) = rows.next(ctx)? {
                 output.row(ctx.types, &row)?;
@@ -368,13 +362,20 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 /// Rows on their way to the client.
-struct Out<'a> {
+pub(crate) struct Out<'a> {
     writer: Writer,
     sink: &'a mut dyn Sink,
     count: u64,
 }
 
 impl<'a> Out<'a> {
+    /// Begins to send rows of these columns.
+    pub(crate) fn of(options: Options, columns: &[ResultColumn], sink: &'a mut dyn Sink) -> Result<Out<'a>> {
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let types: Vec<Type> = columns.iter().map(|column| column.ty.ty).collect();
+        Out::new(options, &names, types, sink)
+    }
+
     fn new(options: Options, names: &[String], types: Vec<Type>, sink: &'a mut dyn Sink) -> Result<Out<'a>> {
         let is_binary = options.format == DataFormat::Binary;
         let writer = Writer::new(options, names, types)?;
@@ -400,11 +401,18 @@ impl<'a> Out<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<u64> {
+    /// Ends the rows. Returns how many they were.
+    pub(crate) fn finish(mut self) -> Result<u64> {
         self.send()?;
         self.writer.finish();
         self.send()?;
         self.sink.copy_done()?;
         Ok(self.count)
+    }
+}
+
+impl Output for Out<'_> {
+    fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()> {
+        Out::row(self, ctx.types, &row)
     }
 }

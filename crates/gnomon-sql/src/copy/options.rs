@@ -52,7 +52,7 @@ impl Columns {
 
 /// The options, checked, with their defaults.
 #[derive(Clone, Debug)]
-pub(super) struct Options {
+pub(crate) struct Options {
     pub(super) format: DataFormat,
     pub(super) delimiter: u8,
     pub(super) null: String,
@@ -99,7 +99,7 @@ pub(crate) fn freezes(copy: &Copy) -> Result<bool> {
 }
 
 impl Options {
-    pub(super) fn of(copy: &Copy) -> Result<Options> {
+    pub(crate) fn of(copy: &Copy) -> Result<Options> {
         for (number, option) in copy.options.iter().enumerate() {
             if copy.options[..number].iter().any(|before| before.name.name == option.name.name) {
                 let error = SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options");
@@ -173,7 +173,8 @@ impl Options {
                 }
                 "encoding" => {
                     let encoding = option_text(option)?.to_ascii_lowercase().replace(['-', '_'], "");
-                    if !matches!(encoding.as_str(), "utf8" | "unicode") {
+                    // In SQL_ASCII, bytes stay as they are.
+                    if !matches!(encoding.as_str(), "utf8" | "unicode" | "sqlascii") {
                         return Err(wrong(format!("the encoding {encoding} is not supported: use UTF8")));
                     }
                 }

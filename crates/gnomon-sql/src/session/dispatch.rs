@@ -7,7 +7,7 @@ use gnomon_parser::ast::{Backup, Discard, Execute, Prepare, Statement, Transacti
 use super::{
     Session, advice, backup,
     command::Command,
-    cursor, explain, maintenance,
+    copy_returned, cursor, explain, maintenance,
     prepared::{Prepared, Source},
     setting,
 };
@@ -64,7 +64,12 @@ impl Session {
                 if copy::freezes(copy)? {
                     notices.push(Notice::no_effect("FREEZE", "rows need no freezing"));
                 }
-                copy::copy(&mut self.context, copy, sink)
+                match copy_returned::source(copy) {
+                    Some(change) => {
+                        copy_returned::copy_returned(&mut self.executor(), copy, change, command, sink)
+                    }
+                    None => copy::copy(&mut self.context, copy, sink),
+                }
             }
             Statement::Vacuum(vacuum) => {
                 self.context.refuse_in_transaction("VACUUM", command.company)?;

@@ -15,6 +15,7 @@ mod backup;
 mod collect;
 mod command;
 mod connection;
+mod copy_returned;
 mod cursor;
 mod dispatch;
 mod embedded;

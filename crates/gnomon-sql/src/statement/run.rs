@@ -115,6 +115,19 @@ impl Executor<'_> {
         result
     }
 
+    /// Runs a change whose statement has begun, to its end. What it returns goes to `output`.
+    pub(crate) fn run_into(
+        &mut self,
+        plan: &Plan,
+        params: &[Datum],
+        output: &mut dyn Output,
+    ) -> Result<String> {
+        self.session.observe(plan.tables_read())?;
+        let tag = self.run_dml(plan, params, output)?;
+        self.session.end_engine_statement()?;
+        Ok(tag)
+    }
+
     fn run_query(&mut self, planned: &Planned, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
         let mut scope = self.session.execution_scope();
         let (parts, types) = scope.execution()?;
