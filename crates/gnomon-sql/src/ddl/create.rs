@@ -11,6 +11,7 @@ use super::{
     Ddl, clauses,
     column::{add_column, column_spec},
     constraint::{add_constraint, constraint_spec},
+    like::add_columns,
     partition::{add_partitions, create_partition, partitioning},
     refuse_taken,
     storage::TableParameters,
@@ -80,7 +81,7 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
         return tag("CREATE TABLE");
     };
     check_partitioned(create.partition_by.as_ref(), &parameters)?;
-    let (mut constraints, mut of_table) = (Vec::new(), Vec::new());
+    let (mut constraints, mut of_table, mut models) = (Vec::new(), Vec::new(), Vec::new());
     for element in &create.elements {
         let definition = match element {
             TableElement::Column(definition) => definition,
@@ -88,7 +89,10 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
                 of_table.push(&**constraint);
                 continue;
             }
-            TableElement::Like(_) => return Err(SqlError::unsupported("CREATE TABLE LIKE")),
+            TableElement::Like(like) => {
+                models.extend(add_columns(ddl, &mut table, like)?);
+                continue;
+            }
         };
         let mut spec = column_spec(&table.name, definition)?;
         if table.column(&spec.column.name).is_some() {
@@ -111,8 +115,12 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
     for constraint in &constraints {
         add_constraint(ddl, &mut table, constraint)?;
     }
+    for model in &mut models {
+        model.add_constraints(ddl, &mut table)?;
+    }
     ddl.new_trees(&mut table)?;
-    ddl.change(|catalog| catalog.put_table(table))?;
+    let table = ddl.change(|catalog| catalog.put_table(table))?;
+    models.iter().try_for_each(|model| model.add_comments(ddl, &table))?;
     tag("CREATE TABLE")
 }
 

@@ -20,6 +20,7 @@ mod drop;
 mod fixed_names;
 mod identity;
 mod index;
+mod like;
 mod partition;
 mod procedure;
 mod sequence;

@@ -45,7 +45,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("CREATE TABLE n (a int) DISTSTYLE ALL", Refused("42601")),
     ("CREATE TABLE n (a int) BACKUP NO", Refused("42601")),
     ("CREATE TABLE n (a int) INHERITS (t)", Refused("0A000")),
-    ("CREATE TABLE n (LIKE t)", Refused("0A000")),
+    ("CREATE TABLE n (LIKE t)", Works),
     ("CREATE TABLE n (a int) ON COMMIT DROP", Refused("42P16")),
     ("CREATE TABLE n (a int CHECK (a > 0) NO INHERIT)", Refused("0A000")),
     ("CREATE TABLE n (a int, CHECK (a > 0) NO INHERIT)", Refused("0A000")),
