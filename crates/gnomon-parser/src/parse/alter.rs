@@ -5,7 +5,7 @@ use crate::{
     Statement,
     ast::{
         AlterAction, AlterColumn, AlterOwner, AlterSequence, AlterTable, Ident, ObjectKind, OwnedObject,
-        Rename, RenamedPart, SequenceOptionKind, SettingDefault, SettingName, SettingValue,
+        RelationName, Rename, RenamedPart, SequenceOptionKind, SettingDefault, SettingName, SettingValue,
     },
     error::{Error, ErrorKind, Result},
     keyword::Keyword as K,
@@ -94,12 +94,26 @@ pub(super) fn alter(p: &mut Parser<'_, '_>) -> Result<Statement> {
     Ok(Statement::AlterTable(AlterTable { kind, name, is_only, if_exists, actions }))
 }
 
-/// ALTER SCHEMA and ALTER PROCEDURE, of which the tree has OWNER TO only.
+/// ALTER SCHEMA and ALTER PROCEDURE, of which the tree has OWNER TO, and RENAME of the former.
 fn alter_owner(p: &mut Parser<'_, '_>, position: crate::Position) -> Result<Statement> {
     let (object, what) = match p.bump().keyword() {
         Some(K::Schema) => (OwnedObject::Schema(p.name()?), "ALTER SCHEMA"),
         _ => (OwnedObject::Procedure(routine::routine_name(p)?), "ALTER PROCEDURE"),
     };
+    if let OwnedObject::Schema(name) = &object
+        && p.take_all(&[K::Rename, K::To])?
+    {
+        let name = RelationName { catalog: None, schema: None, name: name.clone() };
+        let rename = Rename {
+            kind: ObjectKind::Schema,
+            name,
+            is_only: false,
+            if_exists: false,
+            part: None,
+            to: p.name()?,
+        };
+        return Ok(Statement::Rename(rename));
+    }
     if !p.take_all(&[K::Owner, K::To])? {
         return p.unsupported(what, position);
     }

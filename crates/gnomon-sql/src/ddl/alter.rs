@@ -1,14 +1,11 @@
 //! ALTER TABLE, and ALTER of other relations.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use gnomon_engine::TreeLock;
-use gnomon_parser::{
-    ast::{
-        self, AlterAction, AlterColumn, AlterOwner, AlterTable, ColumnDefinition, Constraint, Expr, Ident,
-        ObjectKind, OwnedObject, Rename, RenamedPart,
-    },
-    visit::{Visitor, VisitorMut},
+use gnomon_parser::ast::{
+    self, AlterAction, AlterColumn, AlterOwner, AlterTable, ColumnDefinition, Constraint, Ident, ObjectKind,
+    OwnedObject,
 };
 
 use super::{
@@ -19,71 +16,30 @@ use super::{
     column::{ColumnSpec, add_column, column_spec},
     column_of,
     constraint::{ConstraintSpec, add_constraint, constraint_spec},
-    drop::{
-        drop_dependent_views, drop_views_that_fail, owned_sequences, refuse_renaming, remove_index,
-        rename_relation,
-    },
+    drop::{described, drop_dependent_views, drop_views_that_fail, owned_sequences, remove_index},
     index::build_index,
     kind_name,
+    moved::names_column,
     partition::{refuse_key_column, refuse_only, refuse_partition, with_partitions},
     procedure::find_procedure,
-    refuse_taken, skip_missing,
+    rename::set_schema,
+    skip_missing,
     storage::TableParameters,
     violated,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{self, Oid, Table, derived_oid},
+    catalog::{
+        Relation,
+        model::{self, Oid, Table},
+        system,
+    },
     context::{Name, with_article},
     dml::{bind_check, default_of, missing_column},
     query::{Binder, Scope},
     sink::{Tag, tag},
-    syntax::{expression_text, parse_expression},
     types::Datum,
 };
-
-/// The name of a column in an expression, without the relation that may stand in front.
-fn column_name(expr: &Expr) -> Option<&Ident> {
-    match expr {
-        Expr::Column(column) if !column.has_star => column.fields.last(),
-        _ => None,
-    }
-}
-
-/// True if a stored expression names a column.
-fn names_column(text: &str, column: &str) -> Result<bool> {
-    struct Find<'n>(&'n str);
-    impl Visitor for Find<'_> {
-        type Break = ();
-        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match column_name(expr).is_some_and(|name| *name.name == *self.0) {
-                true => ControlFlow::Break(()),
-                false => self.walk_expr(expr),
-            }
-        }
-    }
-    Ok(Find(column).visit_expr(&parse_expression(text)?).is_break())
-}
-
-/// A stored expression with a column renamed.
-fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
-    struct Replace<'n>(&'n str, &'n str);
-    impl VisitorMut for Replace<'_> {
-        type Break = ();
-        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let Expr::Column(column) = expr
-                && !column.has_star
-                && let Some(name) = column.fields.last_mut().filter(|name| *name.name == *self.0)
-            {
-                name.name = self.1.into();
-            }
-            self.walk_expr(expr)
-        }
-    }
-    let mut expr = parse_expression(text)?;
-    let _: ControlFlow<()> = Replace(from, to).visit_expr(&mut expr);
-    expression_text(&expr)
-}
 
 /// ALTER of a relation, other than to rename it.
 pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
@@ -100,6 +56,18 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         attach_index(ddl, alter, part)?;
         return tag(what);
     }
+    if let [AlterAction::SetSchema(schema)] = &actions[..] {
+        ddl.begin(&what)?;
+        set_schema(ddl, alter, schema)?;
+        return tag(what);
+    }
+    if let [AlterAction::Other { words: words @ ("SET LOGGED" | "SET UNLOGGED"), .. }] = &actions[..]
+        && *kind == ObjectKind::Sequence
+    {
+        ddl.begin(&what)?;
+        set_logged(ddl, alter, words)?;
+        return tag(what);
+    }
     if let Some(action) = other
         && *kind != ObjectKind::Table
     {
@@ -111,6 +79,23 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         Some(_) => alter_table(ddl, alter)?,
     }
     tag(what)
+}
+
+/// SET LOGGED and SET UNLOGGED of a sequence.
+fn set_logged(ddl: &mut Ddl<'_>, alter: &AlterTable, words: &str) -> Result<()> {
+    let name = ddl.session.name(&alter.name)?;
+    match ddl.session.view().find(&name) {
+        Some(Relation::Sequence(_)) if words == "SET UNLOGGED" => {
+            ddl.notices.push(Notice::no_effect(words, "every sequence is durable"));
+            Ok(())
+        }
+        Some(Relation::Sequence(_)) => Ok(()),
+        Some(_) => {
+            let message = format!("\"{}\" is not a sequence", name.name);
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+        None => skip_missing(&name, "relation", alter.if_exists, ddl.notices),
+    }
 }
 
 /// OWNER TO, of a relation of any kind.
@@ -159,8 +144,14 @@ pub(super) fn alter_owner(ddl: &mut Ddl<'_>, alter: &AlterOwner) -> Result<Tag> 
 fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     let name = ddl.session.name(&alter.name)?;
     let view = ddl.session.view();
-    if view.find(&name).is_none() {
-        return skip_missing(&name, "relation", alter.if_exists, ddl.notices);
+    match view.find(&name) {
+        Some(Relation::Table(_)) => {}
+        Some(other) => return Err(refused_action(alter, &other, &name)),
+        None if system::relation(name.schema.as_deref(), &name.name).is_some() => {
+            let message = format!("permission denied: \"{}\" is a system catalog", name.name);
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        None => return skip_missing(&name, "relation", alter.if_exists, ddl.notices),
     }
     let table = view.table(&name)?;
     if table.partition_of.is_some() && repeats(ddl, &table, alter)? {
@@ -188,6 +179,24 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     Ok(())
 }
 
+/// The error of an action that is not one of relations of this kind.
+fn refused_action(alter: &AlterTable, relation: &Relation, name: &Name) -> SqlError {
+    let kinds = match relation {
+        Relation::Table(_) => "tables",
+        Relation::Index(..) => "indexes",
+        Relation::Sequence(_) => "sequences",
+        Relation::View(_) => "views",
+    };
+    let action = alter.actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_)));
+    let message = format!(
+        "ALTER action {} cannot be performed on relation \"{}\"",
+        action.map_or("OWNER TO", words),
+        name.name
+    );
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        .detail(format!("This operation is not supported for {kinds}."))
+}
+
 /// True if an action is one of the whole table in the end, where a dump says ONLY.
 fn reaches_partitions(action: &AlterAction) -> bool {
     match action {
@@ -202,39 +211,6 @@ fn reaches_partitions(action: &AlterAction) -> bool {
     }
 }
 
-/// RENAME of a relation, or of a part of it.
-pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
-    let Rename { kind, name, is_only, if_exists, part, to } = rename;
-    let what = format!("ALTER {}", kind_name(*kind).to_uppercase());
-    match (kind, part) {
-        (ObjectKind::MaterializedView, _) => return Err(SqlError::unsupported(what)),
-        (ObjectKind::Table, _) | (_, None) => {}
-        (_, Some(_)) => return Err(SqlError::unsupported(format!("{what} ... RENAME COLUMN"))),
-    }
-    ddl.begin(&what)?;
-    let name = ddl.session.name(name)?;
-    let Some(part) = part else {
-        rename_relation(ddl, kind_name(*kind), &name, *if_exists, &to.name)?;
-        return tag(what);
-    };
-    let view = ddl.session.view();
-    if view.find(&name).is_none() {
-        skip_missing(&name, "relation", *if_exists, ddl.notices)?;
-        return tag(what);
-    }
-    let table = view.table(&name)?;
-    refuse_partition(&table, "ALTER TABLE")?;
-    if *is_only {
-        refuse_only(&table, "ALTER TABLE")?;
-    }
-    ddl.lock_table(&table, TreeLock::Exclusive)?;
-    match part {
-        RenamedPart::Column(from) => rename_column(ddl, &table, from, &to.name)?,
-        RenamedPart::Constraint(from) => rename_constraint(ddl, &table, &from.name, &to.name)?,
-    }
-    tag(what)
-}
-
 fn put(ddl: &mut Ddl<'_>, table: Table) -> Result<()> {
     ddl.change(|catalog| catalog.put_table(table)).map(drop)
 }
@@ -244,8 +220,17 @@ fn words(action: &AlterAction) -> &'static str {
     match action {
         AlterAction::AddColumn { .. } => "ADD COLUMN",
         AlterAction::DropColumn { .. } => "DROP COLUMN",
-        AlterAction::AlterColumn { action: AlterColumn::Other { words, .. }, .. } => words,
-        AlterAction::AlterColumn { .. } => "ALTER COLUMN",
+        AlterAction::AlterColumn { action, .. } => match action {
+            AlterColumn::SetDefault(_) | AlterColumn::DropDefault => "ALTER COLUMN ... SET DEFAULT",
+            AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
+            AlterColumn::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
+            AlterColumn::Type { .. } => "ALTER COLUMN ... SET DATA TYPE",
+            AlterColumn::AddIdentity { .. } => "ALTER COLUMN ... ADD IDENTITY",
+            AlterColumn::SetIdentity { .. } => "ALTER COLUMN ... SET",
+            AlterColumn::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
+            AlterColumn::Other { words, .. } => words,
+            _ => "ALTER COLUMN",
+        },
         AlterAction::AddConstraint(_) => "ADD CONSTRAINT",
         AlterAction::AlterConstraint { .. } => "ALTER CONSTRAINT",
         AlterAction::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
@@ -337,6 +322,12 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
         }
         AlterAction::ReplicaIdentity(_) => {
             ddl.notices.push(Notice::no_effect("REPLICA IDENTITY", "there is no logical replication"));
+            Ok(())
+        }
+        // What is to be logged is so already.
+        AlterAction::Other { words: "SET LOGGED", .. } => Ok(()),
+        AlterAction::Other { words: "SET UNLOGGED", .. } => {
+            ddl.notices.push(Notice::no_effect("SET UNLOGGED", "every table is durable"));
             Ok(())
         }
         // Every constraint is.
@@ -439,7 +430,8 @@ fn alter_drop_column(
     let name = table.columns[position].name.clone();
     refuse_key_column(table, position, "drop")?;
     for relation in with_partitions(ddl, table) {
-        let what = format!("column {name} of table {}", relation.name);
+        let of = described(ddl, "table", &table.schema, &relation.name);
+        let what = format!("column {name} of {of}");
         drop_dependent_views(ddl, relation.oid, &what, Some(&name), cascade)?;
     }
     let mut changed = (**table).clone();
@@ -498,7 +490,8 @@ fn alter_drop_constraint(
         Some(model::Constraint::PrimaryKey(_)) => {
             changed.primary_key = None;
             ddl.rewrite(table, changed, None)?;
-            let what = format!("constraint {name} on table {}", table.name);
+            let of = described(ddl, "table", &table.schema, &table.name);
+            let what = format!("constraint {name} on {of}");
             drop_views_that_fail(ddl, table.oid, &what, cascade)
         }
         Some(model::Constraint::Unique(index)) => remove_index(ddl, table, index.oid).map(drop),
@@ -512,61 +505,4 @@ fn alter_drop_constraint(
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
         }
     }
-}
-
-fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) -> Result<()> {
-    let position = column_of(table, from)?;
-    let from = &*from.name;
-    if table.column(to).is_some() {
-        return Err(SqlError::new(
-            SqlState::DUPLICATE_COLUMN,
-            format!("column \"{to}\" of relation \"{}\" already exists", table.name),
-        ));
-    }
-    for relation in with_partitions(ddl, table) {
-        refuse_renaming(ddl, relation.oid, &format!("column {from} of table {}", relation.name))?;
-    }
-    let mut changed = (**table).clone();
-    changed.columns[position].name = to.to_owned();
-    for check in &mut changed.checks {
-        check.expression = rename_in(&check.expression, from, to)?;
-    }
-    put(ddl, changed)
-}
-
-fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
-    if table.has_constraint_or_index(to) {
-        return Err(SqlError::new(
-            SqlState::DUPLICATE_OBJECT,
-            format!("constraint \"{to}\" for relation \"{}\" already exists", table.name),
-        ));
-    }
-    let mut changed = (**table).clone();
-    match table.constraint(from) {
-        Some(model::Constraint::Check(check)) => {
-            // Its comment goes with its name.
-            let comment = ddl.session.catalog().comment((check.oid(table.oid), 0)).map(str::to_owned);
-            changed
-                .checks
-                .iter_mut()
-                .filter(|check| check.name == from)
-                .for_each(|check| to.clone_into(&mut check.name));
-            put(ddl, changed)?;
-            return ddl.change(|catalog| {
-                catalog.put_comment((derived_oid(table.oid, to), 0), comment.as_deref());
-            });
-        }
-        Some(model::Constraint::PrimaryKey(_) | model::Constraint::Unique(_)) => {
-            refuse_taken(&ddl.session.view(), &table.schema, to)?;
-            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
-            indexes.filter(|index| index.name == from).for_each(|index| to.clone_into(&mut index.name));
-        }
-        Some(model::Constraint::NotNull(_)) | None => {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
-            ));
-        }
-    }
-    put(ddl, changed)
 }

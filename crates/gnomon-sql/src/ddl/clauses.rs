@@ -274,8 +274,7 @@ pub(super) fn create_view(create: &CreateView) -> Result<()> {
 
 /// Returns the name of a schema to be created.
 pub(super) fn create_schema(create: &CreateSchema, user: &str, notices: &mut Vec<Notice>) -> Result<String> {
-    let CreateSchema { name, if_not_exists: _, authorization, elements } = create;
-    refuse(!elements.is_empty(), "CREATE SCHEMA with elements")?;
+    let CreateSchema { name, if_not_exists: _, authorization, elements: _ } = create;
     let owner = authorization.as_ref().map(|owner| role_name(owner, user));
     if owner.is_some_and(|owner| owner != user) {
         notices.push(Notice::no_effect("AUTHORIZATION", "there are no roles"));

@@ -1,11 +1,9 @@
-//! CREATE TABLE, CREATE TABLE AS, CREATE SCHEMA.
+//! CREATE TABLE, CREATE TABLE AS.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeId;
-use gnomon_parser::ast::{
-    CreateSchema, CreateTable, CreateTableAs, PartitionBy, RelationName, Statement, TableElement,
-};
+use gnomon_parser::ast::{CreateTable, CreateTableAs, PartitionBy, RelationName, Statement, TableElement};
 
 use super::{
     Ddl, clauses,
@@ -18,7 +16,7 @@ use super::{
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Column, Schema, Table},
+    catalog::model::{Column, Table},
     dml::TableWriter,
     query::plan_query,
     sink::{Tag, tag},
@@ -195,24 +193,4 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
         Ok(count)
     })?;
     tag(format!("SELECT {count}"))
-}
-
-pub(super) fn create_schema(ddl: &mut Ddl<'_>, create: &CreateSchema) -> Result<Tag> {
-    let name = clauses::create_schema(create, ddl.session.settings.user(), ddl.notices)?;
-    ddl.begin("CREATE SCHEMA")?;
-    if name.starts_with("pg_") || name == "information_schema" {
-        return Err(SqlError::new(SqlState("42939"), format!("unacceptable schema name \"{name}\""))
-            .detail("The prefix \"pg_\" is reserved for system schemas."));
-    }
-    if ddl.session.catalog().schema(&name).is_some() {
-        let message = format!("schema \"{name}\" already exists");
-        if create.if_not_exists {
-            ddl.notices.push(Notice::note(SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping")));
-            return tag("CREATE SCHEMA");
-        }
-        return Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message));
-    }
-    let oid = ddl.session.shared.new_oid()?;
-    ddl.change(|catalog| catalog.put_schema(Schema { oid, name }))?;
-    tag("CREATE SCHEMA")
 }

@@ -1,4 +1,4 @@
-//! DROP, TRUNCATE, and the renaming of relations.
+//! DROP and TRUNCATE.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use gnomon_parser::ast::{Drop, ObjectKind, Truncate};
 
 use super::{
     Ddl, kind_name,
-    partition::{drop_partition, refuse_partition, truncate_partition, with_partitions},
-    refuse_taken, skip_missing,
+    moved::Place,
+    partition::{drop_partition, truncate_partition, with_partitions},
+    skip_missing,
     view::views_using,
 };
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     functions::quote_ident,
     query::{plan_query, relation_of},
     sink::{Tag, tag},
+    types::Type,
 };
 
 pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
@@ -80,7 +82,7 @@ fn drop_relation(ddl: &mut Ddl<'_>, relation: Relation, cascade: bool) -> Result
 
 fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<()> {
     for relation in with_partitions(ddl, table) {
-        let what = format!("table {}", relation.name);
+        let what = described(ddl, "table", &table.schema, &relation.name);
         drop_dependent_views(ddl, relation.oid, &what, None, cascade)?;
     }
     if let Some(of) = &table.partition_of {
@@ -156,10 +158,8 @@ fn drop_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, cascade: bool) -> Resul
                 .detail(format!("{dependent} depends on sequence {}", sequence.name))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
-            ddl.notices.push(Notice::note(
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("drop cascades to default value for column {} of table {}", column.name, table.name),
-            ));
+            let of = described(ddl, "table", &table.schema, &table.name);
+            ddl.dropped.push(format!("default value for column {} of {of}", column.name));
             ddl.lock_table(table, TreeLock::Exclusive)?;
             let mut changed = match ddl.session.catalog().table_by_oid(table.oid) {
                 Some(table) => (**table).clone(),
@@ -175,7 +175,8 @@ fn drop_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, cascade: bool) -> Resul
 }
 
 pub(super) fn drop_view(ddl: &mut Ddl<'_>, view: &View, cascade: bool) -> Result<()> {
-    drop_dependent_views(ddl, view.oid, &format!("view {}", view.name), None, cascade)?;
+    let what = described(ddl, "view", &view.schema, &view.name);
+    drop_dependent_views(ddl, view.oid, &what, None, cascade)?;
     let oid = view.oid;
     ddl.change(|catalog| catalog.remove_view(oid))
 }
@@ -206,25 +207,97 @@ pub(super) fn drop_views_that_fail(ddl: &mut Ddl<'_>, oid: Oid, what: &str, casc
 }
 
 fn drop_views(ddl: &mut Ddl<'_>, dependent: Vec<Arc<View>>, what: &str, cascade: bool) -> Result<()> {
-    let Some(first) = dependent.first() else { return Ok(()) };
+    if dependent.is_empty() {
+        return Ok(());
+    }
     if !cascade {
-        return Err(SqlError::new(
-            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("cannot drop {what} because other objects depend on it"),
-        )
-        .detail(format!("view {} depends on {what}", first.name))
-        .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        let mut found = Vec::new();
+        add_dependents(ddl, dependent, what, &mut found)?;
+        return Err(still_used(what, found));
     }
     for view in dependent {
         if ddl.session.catalog().views().any(|known| known.oid == view.oid) {
-            ddl.notices.push(Notice::note(
-                SqlState::SUCCESSFUL_COMPLETION,
-                format!("drop cascades to view {}", view.name),
-            ));
+            let dropped = described(ddl, "view", &view.schema, &view.name);
+            ddl.dropped.push(dropped);
             drop_view(ddl, &view, true)?;
         }
     }
     Ok(())
+}
+
+/// Returns an object's kind and name, with its schema if that is not on the search path.
+pub(super) fn described(ddl: &Ddl<'_>, kind: &str, schema: &str, name: &str) -> String {
+    let bare = Name { schema: None, name: name.to_owned() };
+    let is_visible = ddl.session.view().find(&bare).is_some_and(|found| Place::of(&found).schema == *schema);
+    match is_visible {
+        true => format!("{kind} {}", quote_ident(name)),
+        false => format!("{kind} {}.{}", quote_ident(schema), quote_ident(name)),
+    }
+}
+
+/// An object that depends on another one: its identifier, and both as errors describe them.
+type Dependent = (Oid, String, String);
+
+/// Adds views that use an object, each with those that use it before the next one.
+fn add_dependents(
+    ddl: &Ddl<'_>,
+    views: Vec<Arc<View>>,
+    what: &str,
+    found: &mut Vec<Dependent>,
+) -> Result<()> {
+    for view in views {
+        if found.iter().any(|(oid, ..)| *oid == view.oid) {
+            continue;
+        }
+        let this = described(ddl, "view", &view.schema, &view.name);
+        found.push((view.oid, this.clone(), what.to_owned()));
+        add_dependents(ddl, views_using(ddl, view.oid, None)?, &this, found)?;
+    }
+    Ok(())
+}
+
+/// The error for an object that others use.
+fn still_used(what: &str, dependents: Vec<Dependent>) -> SqlError {
+    let lines = dependents.into_iter().map(|(_, object, used)| format!("{object} depends on {used}"));
+    SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because other objects depend on it"),
+    )
+    .detail(lines.collect::<Vec<_>>().join("\n"))
+    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
+}
+
+/// Returns what a schema holds, and the views elsewhere that use it.
+fn schema_dependents(ddl: &mut Ddl<'_>, schema: &str) -> Result<Vec<Dependent>> {
+    let what = format!("schema {}", quote_ident(schema));
+    let catalog = ddl.session.catalog();
+    let mut held: Vec<(Oid, String)> = Vec::new();
+    for relation in catalog.relations_of(schema) {
+        let (oid, kind) = match &relation {
+            // They go with their tables, which are in the same schema.
+            Relation::Table(table) if table.partition_of.is_some() => continue,
+            Relation::Table(table) => (table.oid, "table"),
+            Relation::View(view) => (view.oid, "view"),
+            Relation::Sequence(sequence) if sequence.owner.is_none() => (sequence.oid, "sequence"),
+            Relation::Sequence(_) | Relation::Index(..) => continue,
+        };
+        held.push((oid, described(ddl, kind, schema, &Place::of(&relation).name)));
+    }
+    let procedures = catalog.procedures().filter(|procedure| procedure.schema == schema);
+    for oid in procedures.map(|procedure| procedure.oid).collect::<Vec<Oid>>() {
+        let name =
+            ddl.session.with_types(|types, _| Ok(types.environment.object_name(Type::Regprocedure, oid)))?;
+        held.push((oid, format!("function {}", name.unwrap_or_default())));
+    }
+    held.sort_unstable();
+    let mut found: Vec<Dependent> = Vec::new();
+    for (oid, this) in &held {
+        found.push((*oid, this.clone(), what.clone()));
+        let elsewhere = views_using(ddl, *oid, None)?;
+        let elsewhere = elsewhere.into_iter().filter(|view| held.iter().all(|(held, _)| *held != view.oid));
+        add_dependents(ddl, elsewhere.collect(), this, &mut found)?;
+    }
+    Ok(found)
 }
 
 fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
@@ -234,13 +307,11 @@ fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -
     let catalog = ddl.session.catalog();
     if !catalog.schema_is_empty(&schema.name) {
         let relations = catalog.relations_of(&schema.name);
+        let dependents = schema_dependents(ddl, &schema.name)?;
         if !cascade {
-            return Err(SqlError::new(
-                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop schema {} because other objects depend on it", schema.name),
-            )
-            .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            return Err(still_used(&format!("schema {}", quote_ident(&schema.name)), dependents));
         }
+        let told = std::mem::take(&mut ddl.dropped);
         let of_schema = |procedure: &&Arc<Procedure>| procedure.schema == schema.name;
         let procedures: Vec<Oid> =
             catalog.procedures().filter(of_schema).map(|procedure| procedure.oid).collect();
@@ -266,6 +337,8 @@ fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -
         for relation in ddl.session.catalog().relations_of(&schema.name) {
             drop_relation(ddl, relation, true)?;
         }
+        ddl.dropped = told;
+        ddl.dropped.extend(dependents.into_iter().map(|(_, object, _)| object));
     }
     ddl.change(|catalog| {
         catalog.put_comment((schema.oid, 0), None);
@@ -314,88 +387,6 @@ pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
         }
     }
     tag("TRUNCATE TABLE")
-}
-
-pub(super) fn rename_relation(
-    ddl: &mut Ddl<'_>,
-    kind: &str,
-    name: &Name,
-    if_exists: bool,
-    to: &str,
-) -> Result<()> {
-    let view = ddl.session.view();
-    match view.find(name) {
-        None => skip_missing(name, "relation", if_exists, ddl.notices)?,
-        Some(relation) if relation.kind() != kind && kind != "table" => {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{}\" is not {}", name.name, with_article(kind)),
-            ));
-        }
-        Some(Relation::Index(table, oid)) => {
-            refuse_partition(&table, "renaming an index")?;
-            refuse_taken(&view, &table.schema, to)?;
-            let mut changed = (*table).clone();
-            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
-            for index in indexes.filter(|index| index.oid == oid) {
-                index.name = to.to_owned();
-            }
-            ddl.change(|catalog| catalog.put_table(changed))?;
-        }
-        Some(Relation::Sequence(sequence)) => {
-            refuse_taken(&view, &sequence.schema, to)?;
-            rename_sequence(ddl, &sequence, to)?;
-        }
-        Some(Relation::View(old)) => {
-            refuse_taken(&view, &old.schema, to)?;
-            refuse_renaming(ddl, old.oid, &format!("view {}", old.name))?;
-            let renamed = View { name: to.to_owned(), ..(*old).clone() };
-            ddl.change(|catalog| catalog.put_view(renamed))?;
-        }
-        Some(Relation::Table(table)) => rename_table(ddl, &table, to)?,
-    }
-    Ok(())
-}
-
-fn rename_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, to: &str) -> Result<()> {
-    refuse_taken(&ddl.session.view(), &table.schema, to)?;
-    refuse_partition(table, "renaming")?;
-    refuse_renaming(ddl, table.oid, &format!("table {}", table.name))?;
-    ddl.lock_table(table, TreeLock::Exclusive)?;
-    let mut renamed = (**table).clone();
-    renamed.name = to.to_owned();
-    ddl.change(|catalog| catalog.put_table(renamed)).map(drop)
-}
-
-/// Views keep the text of their queries, in which names are not replaced.
-pub(super) fn refuse_renaming(ddl: &Ddl<'_>, oid: Oid, what: &str) -> Result<()> {
-    match views_using(ddl, oid, None)?.first() {
-        None => Ok(()),
-        Some(view) => Err(SqlError::unsupported(format!("renaming {what} while view {} uses it", view.name))),
-    }
-}
-
-/// Defaults that draw from the sequence go by its new name.
-fn rename_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, to: &str) -> Result<()> {
-    ddl.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
-    let mut renamed = sequence.clone();
-    renamed.name = to.to_owned();
-    let (old_text, new_text) = (quoted_name(sequence), quoted_name(&renamed));
-    let catalog = ddl.session.catalog();
-    for table in catalog.tables() {
-        let stale =
-            |default: &Option<String>| default.as_deref().is_some_and(|default| mentions(default, sequence));
-        if !table.columns.iter().any(|column| stale(&column.default)) {
-            continue;
-        }
-        ddl.lock_table(table, TreeLock::Exclusive)?;
-        let mut changed = (**table).clone();
-        for column in changed.columns.iter_mut().filter(|column| stale(&column.default)) {
-            column.default = column.default.take().map(|default| default.replace(&old_text, &new_text));
-        }
-        ddl.change(|catalog| catalog.put_table(changed))?;
-    }
-    ddl.change(|catalog| catalog.put_sequence(renamed)).map(drop)
 }
 
 /// The name of a sequence as the default of a serial column has it.

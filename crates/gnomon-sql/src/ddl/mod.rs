@@ -21,8 +21,11 @@ mod fixed_names;
 mod identity;
 mod index;
 mod like;
+mod moved;
 mod partition;
 mod procedure;
+mod rename;
+mod schema;
 mod sequence;
 mod setting;
 mod storage;
@@ -91,7 +94,9 @@ pub(crate) fn run(
 ) -> Result<Option<Tag>> {
     let mut ddl = Ddl::new(session, notices);
     // It works on what the catalog keeps.
-    on_deepest_stack(|| run_any(&mut ddl, statement))
+    let ran = on_deepest_stack(|| run_any(&mut ddl, statement))?;
+    ddl.tell_dropped();
+    Ok(ran)
 }
 
 fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
@@ -100,12 +105,12 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::CreateTableAs(create) => ddl.giving_way(|ddl| create::create_table_as(ddl, create)),
         Statement::CreateIndex(create) => ddl.giving_way(|ddl| index::create_index(ddl, create)),
         Statement::CreateView(create) => ddl.giving_way(|ddl| view::create_view(ddl, create)),
-        Statement::CreateSchema(create) => ddl.giving_way(|ddl| create::create_schema(ddl, create)),
+        Statement::CreateSchema(create) => ddl.giving_way(|ddl| schema::create_schema(ddl, create)),
         Statement::CreateSequence(create) => sequence::create_sequence(ddl, create),
         Statement::CreateProcedure(create) => procedure::create_procedure(ddl, create),
         Statement::AlterTable(alter) => ddl.giving_way(|ddl| alter::alter(ddl, alter)),
         Statement::AlterSequence(alter) => ddl.giving_way(|ddl| sequence::alter_sequence(ddl, alter)),
-        Statement::Rename(rename) => ddl.giving_way(|ddl| alter::rename(ddl, rename)),
+        Statement::Rename(rename) => ddl.giving_way(|ddl| rename::rename(ddl, rename)),
         Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
         Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
         Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),
@@ -122,11 +127,28 @@ struct Ddl<'a> {
     session: &'a mut SessionContext,
     notices: &'a mut Vec<Notice>,
     waiting: Waiting,
+    /// The objects that CASCADE has dropped, as notices describe them.
+    dropped: Vec<String>,
 }
 
 impl<'a> Ddl<'a> {
     fn new(session: &'a mut SessionContext, notices: &'a mut Vec<Notice>) -> Ddl<'a> {
-        Ddl { session, notices, waiting: Waiting::default() }
+        Ddl { session, notices, waiting: Waiting::default(), dropped: Vec::new() }
+    }
+
+    /// Tells of the objects that CASCADE has dropped: by one notice, as PostgreSQL does.
+    fn tell_dropped(&mut self) {
+        let lines: Vec<String> =
+            self.dropped.drain(..).map(|dropped| format!("drop cascades to {dropped}")).collect();
+        let notice = |message: String| Notice::note(SqlState::SUCCESSFUL_COMPLETION, message);
+        match &lines[..] {
+            [] => {}
+            [one] => self.notices.push(notice(one.clone())),
+            all => {
+                let message = format!("drop cascades to {} other objects", all.len());
+                self.notices.push(notice(message).detail(all.join("\n")));
+            }
+        }
     }
 
     /// Makes the transaction one that runs DDL. `what` names the statement in errors.
@@ -200,6 +222,7 @@ impl<'a> Ddl<'a> {
                 return ran;
             };
             self.notices.truncate(noticed);
+            self.dropped.clear();
             self.session.give_up_own_catalog();
             let engine = self.session.engine()?;
             engine.rollback_to(savepoint)?;

@@ -162,14 +162,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
         columns.push((name, ty));
     }
     if let Some(old) = &old {
-        let kept = old.columns.len() <= columns.len()
-            && old.columns.iter().zip(&columns).all(|(old, new)| old == new);
-        if !kept {
-            return Err(SqlError::new(
-                SqlState::INVALID_TABLE_DEFINITION,
-                "cannot drop, rename or change columns of a view by replacing it",
-            ));
-        }
+        check_replaced(&old.columns, &columns)?;
     }
     let oid = match &old {
         Some(old) => old.oid,
@@ -185,6 +178,30 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     }
     ddl.change(|catalog| catalog.put_view(made))?;
     tag("CREATE VIEW")
+}
+
+/// Fails unless a view that is replaced keeps its columns.
+fn check_replaced(old: &[(String, ColumnType)], new: &[(String, ColumnType)]) -> Result<()> {
+    let invalid = |message| SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message);
+    if new.len() < old.len() {
+        return Err(invalid("cannot drop columns from view".to_owned()));
+    }
+    for ((name, ty), (new_name, new_ty)) in old.iter().zip(new) {
+        if name != new_name {
+            let message = format!("cannot change name of view column \"{name}\" to \"{new_name}\"");
+            let hint = "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.";
+            return Err(invalid(message).hint(hint));
+        }
+        if ty != new_ty {
+            let text = |ty: &ColumnType| format_type(ty.ty, Some(ty.modifier));
+            return Err(invalid(format!(
+                "cannot change data type of view column \"{name}\" from {} to {}",
+                text(ty),
+                text(new_ty)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Visits the relations that a query names.

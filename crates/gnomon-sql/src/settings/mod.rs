@@ -542,6 +542,13 @@ impl Settings {
         &self.current.search_path
     }
 
+    /// Puts a schema in front of those that names are looked for in.
+    pub(crate) fn look_first_in(&mut self, schema: &str) {
+        let path = &self.current.search_path;
+        let path = std::iter::once(schema.to_owned()).chain(path.iter().cloned()).collect();
+        Arc::make_mut(&mut self.current).search_path = path;
+    }
+
     /// The user.
     pub(crate) fn user(&self) -> &str {
         &self.user

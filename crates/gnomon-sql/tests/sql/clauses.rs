@@ -115,7 +115,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("ALTER TABLE t ADD CONSTRAINT n CHECK (c > 0) NOT VALID", Refused("0A000")),
     ("ALTER TABLE t ADD CONSTRAINT n CHECK (c > 0) NOT ENFORCED", Refused("42601")),
     ("ALTER TABLE t ON CLUSTER x ADD COLUMN k int", Refused("42601")),
-    ("ALTER TABLE t SET LOGGED", Refused("0A000")),
+    ("ALTER TABLE t SET LOGGED", Works),
     ("ALTER TABLE t SET TABLESPACE x", Refused("0A000")),
     ("ALTER TABLE t ENABLE ROW LEVEL SECURITY", Refused("0A000")),
     ("CREATE TABLE n (a int CONSTRAINT c CHECK (a > 0)); COMMENT ON CONSTRAINT c ON n IS 'x'", Works),

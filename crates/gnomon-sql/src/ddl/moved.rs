@@ -1,0 +1,479 @@
+//! New names and schemas of relations, new names of their columns. The stored queries of views follow.
+//!
+//! A query follows in one of two ways. Where a name stands for one thing throughout the query, it is replaced wherever it
+//! stands, as PostgreSQL shows such a view. Otherwise the relation gets an alias, or a list of columns behind it, by which
+//! the rest of the query goes on.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use gnomon_engine::TreeLock;
+use gnomon_parser::{
+    ast::{
+        Alias, ColumnReference, Constant, Expr, Ident, JoinCondition, Query, RelationName, RelationReference,
+        Select, TableReference, Target, Value,
+    },
+    visit::{Visitor, VisitorMut},
+};
+
+use super::{Ddl, partition::refuse_partition};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{
+        Relation,
+        model::{Oid, View},
+    },
+    context::query_of,
+    functions::quote_ident,
+    query::plan_query,
+    syntax::{expression_text, parse_expression, query_text},
+};
+
+/// A schema and a name in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) schema: String,
+    pub(super) name: String,
+}
+
+impl Place {
+    pub(super) fn of(relation: &Relation) -> Place {
+        let (schema, name) = match relation {
+            Relation::Table(table) => (&table.schema, &table.name),
+            Relation::View(view) => (&view.schema, &view.name),
+            Relation::Sequence(sequence) => (&sequence.schema, &sequence.name),
+            Relation::Index(table, oid) => {
+                (&table.schema, table.index(*oid).map_or(&table.name, |index| &index.name))
+            }
+        };
+        Place { schema: schema.clone(), name: name.clone() }
+    }
+
+    fn is(&self, name: &RelationName) -> bool {
+        name.schema.as_ref().is_some_and(|schema| *schema.name == *self.schema)
+            && *name.name.name == *self.name
+    }
+
+    /// Returns the text that stands for it in strings of stored expressions.
+    pub(super) fn quoted(&self) -> String {
+        format!("{}.{}", quote_ident(&self.schema), quote_ident(&self.name))
+    }
+}
+
+/// A relation that gets another name or schema.
+pub(super) struct Move {
+    pub(super) relation: Relation,
+    pub(super) to: Place,
+}
+
+/// Moves relations. Their names are free.
+pub(super) fn move_relations(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
+    let following = queries_that_follow(ddl, |query| {
+        let used = moves.iter().filter(|of| follow_move(query, &Place::of(&of.relation), &of.to));
+        used.count() > 0
+    })?;
+    for of in moves {
+        move_relation(ddl, of)?;
+    }
+    follow_in_defaults(ddl, moves)?;
+    put_queries(ddl, following)
+}
+
+fn move_relation(ddl: &mut Ddl<'_>, of: &Move) -> Result<()> {
+    let Place { schema, name } = of.to.clone();
+    match &of.relation {
+        Relation::Table(table) => {
+            refuse_partition(table, "renaming")?;
+            ddl.lock_table(table, TreeLock::Exclusive)?;
+            let mut changed = (**table).clone();
+            (changed.schema, changed.name) = (schema, name);
+            ddl.change(|catalog| catalog.put_table(changed)).map(drop)
+        }
+        Relation::View(view) => {
+            let changed = View { schema, name, ..(**view).clone() };
+            ddl.change(|catalog| catalog.put_view(changed)).map(drop)
+        }
+        Relation::Sequence(sequence) => {
+            ddl.lock_sequence(sequence.oid, TreeLock::Exclusive)?;
+            let mut changed = (**sequence).clone();
+            (changed.schema, changed.name) = (schema, name);
+            ddl.change(|catalog| catalog.put_sequence(changed)).map(drop)
+        }
+        // They go with their tables.
+        Relation::Index(..) => Ok(()),
+    }
+}
+
+/// Defaults that draw from sequences go by their new names.
+fn follow_in_defaults(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
+    let texts: Vec<(String, String)> = moves
+        .iter()
+        .filter(|of| matches!(of.relation, Relation::Sequence(_)))
+        .map(|of| (literal(&Place::of(&of.relation)), literal(&of.to)))
+        .collect();
+    let catalog = ddl.session.catalog();
+    for table in catalog.tables() {
+        let stale = |default: &str| texts.iter().any(|(old, _)| default.contains(old));
+        if !table.columns.iter().filter_map(|column| column.default.as_deref()).any(stale) {
+            continue;
+        }
+        ddl.lock_table(table, TreeLock::Exclusive)?;
+        let Some(table) = ddl.session.catalog().table_by_oid(table.oid).cloned() else { continue };
+        let mut changed = (*table).clone();
+        for default in changed.columns.iter_mut().filter_map(|column| column.default.as_mut()) {
+            for (old, new) in &texts {
+                *default = default.replace(old, new);
+            }
+        }
+        ddl.change(|catalog| catalog.put_table(changed))?;
+    }
+    Ok(())
+}
+
+/// Returns the string that stands for a relation in a stored expression.
+fn literal(place: &Place) -> String {
+    format!("'{}'", place.quoted().replace('\'', "''"))
+}
+
+/// A column that gets another name.
+pub(super) struct RenamedColumn<'n> {
+    /// The table or view.
+    pub(super) of: Place,
+    /// The columns of that in their order, with their former names.
+    pub(super) columns: Vec<String>,
+    /// The place of the column among them.
+    pub(super) at: usize,
+    pub(super) to: &'n str,
+}
+
+/// The queries of views that follow the new name of a column, to be put when it has that.
+pub(super) fn queries_with_column(ddl: &Ddl<'_>, renamed: &RenamedColumn<'_>) -> Result<Vec<(Oid, Query)>> {
+    queries_that_follow(ddl, |query| follow_column(query, renamed))
+}
+
+/// The queries of views that `follow` has changed.
+fn queries_that_follow(
+    ddl: &Ddl<'_>,
+    mut follow: impl FnMut(&mut Query) -> bool,
+) -> Result<Vec<(Oid, Query)>> {
+    let mut following = Vec::new();
+    for view in ddl.session.catalog().views() {
+        let mut query = query_of(view)?;
+        if follow(&mut query) {
+            following.push((view.oid, query));
+        }
+    }
+    Ok(following)
+}
+
+/// Keeps the new queries of views, each of which is bound before.
+pub(super) fn put_queries(ddl: &mut Ddl<'_>, following: Vec<(Oid, Query)>) -> Result<()> {
+    for (oid, query) in following {
+        let found = ddl.session.catalog().views().find(|view| view.oid == oid).cloned();
+        let Some(view): Option<Arc<View>> = found else { continue };
+        let bound = ddl.session.with_types(|types, catalog| plan_query(&query, catalog, types, &[]));
+        if let Err(error) = bound {
+            let message = format!("renaming what view {} uses is not supported", view.name);
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(error.to_string()));
+        }
+        let changed = View { query: query_text(&query)?, ..(*view).clone() };
+        ddl.change(|catalog| catalog.put_view(changed))?;
+    }
+    Ok(())
+}
+
+/// The names by which a query refers to a relation and to others.
+struct Ranges<'n> {
+    of: &'n Place,
+    /// The names by which it refers to the relation.
+    own: Vec<Box<str>>,
+    /// True if the relation stands there under its own name.
+    is_bare: bool,
+    /// True if the relation stands there at all.
+    is_used: bool,
+    others: Vec<Box<str>>,
+    /// Names without a relation in front.
+    single: Vec<Box<str>>,
+    /// Columns of USING.
+    merged: Vec<Box<str>>,
+    /// The longest list of columns behind an alias of the relation.
+    listed: usize,
+}
+
+impl<'n> Ranges<'n> {
+    fn in_query(query: &Query, of: &'n Place) -> Ranges<'n> {
+        let mut ranges = Ranges {
+            of,
+            own: Vec::new(),
+            is_bare: false,
+            is_used: false,
+            others: Vec::new(),
+            single: Vec::new(),
+            merged: Vec::new(),
+            listed: 0,
+        };
+        let _: ControlFlow<()> = ranges.visit_query(query);
+        ranges
+    }
+
+    fn add_relation(&mut self, relation: &RelationReference) {
+        let RelationReference { name, alias, .. } = relation;
+        let range = alias.as_ref().map_or(&name.name, |alias| &alias.name).name.clone();
+        if !self.of.is(name) {
+            return self.others.push(range);
+        }
+        self.is_used = true;
+        self.is_bare |= alias.is_none();
+        self.listed = self.listed.max(alias.as_ref().map_or(0, |alias| alias.columns.len()));
+        self.own.push(range);
+    }
+
+    /// True if a name of another relation, or one that stands alone, is this one.
+    fn is_taken(&self, name: &str) -> bool {
+        self.others.iter().chain(&self.single).any(|other| **other == *name)
+    }
+}
+
+impl Visitor for Ranges<'_> {
+    type Break = ();
+
+    fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
+        match table {
+            TableReference::Relation(relation) => self.add_relation(relation),
+            TableReference::Join(join) => {
+                self.others.extend(join.alias.iter().map(|alias| alias.name.name.clone()));
+                if let JoinCondition::Using(columns, alias) = &join.condition {
+                    self.merged.extend(columns.iter().map(|column| column.name.clone()));
+                    self.others.extend(alias.iter().map(|alias| alias.name.clone()));
+                }
+            }
+            TableReference::Function(function) => {
+                self.others.extend(function.alias.iter().map(|alias| alias.name.name.clone()));
+            }
+            TableReference::Subquery(subquery) => self.others.push(subquery.alias.name.name.clone()),
+        }
+        self.walk_table(table)
+    }
+
+    fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Column(ColumnReference { fields, has_star: false, .. }) = expr
+            && let [name] = &fields[..]
+        {
+            self.single.push(name.name.clone());
+        }
+        self.walk_expr(expr)
+    }
+}
+
+/// Lets a query follow a relation to another name or schema. Returns true if it uses the relation.
+fn follow_move(query: &mut Query, from: &Place, to: &Place) -> bool {
+    let ranges = Ranges::in_query(query, from);
+    let by_alias = ranges.is_taken(&from.name)
+        || ranges.is_taken(&to.name)
+        || (from.name != to.name && ranges.own.iter().any(|name| **name == *to.name))
+        || (ranges.is_bare && ranges.own.iter().any(|name| **name != *from.name));
+    let is_used = ranges.is_used;
+    let mut replace = ReplaceRelation { from, to, by_alias, is_changed: false };
+    let _: ControlFlow<()> = replace.visit_query(query);
+    is_used || replace.is_changed
+}
+
+struct ReplaceRelation<'n> {
+    from: &'n Place,
+    to: &'n Place,
+    by_alias: bool,
+    is_changed: bool,
+}
+
+impl VisitorMut for ReplaceRelation<'_> {
+    type Break = ();
+
+    fn visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for name in query.locks.iter_mut().flat_map(|lock| &mut lock.tables) {
+            if !self.by_alias && *name.name.name == *self.from.name {
+                name.name.name = self.to.name.as_str().into();
+            }
+        }
+        self.walk_query(query)
+    }
+
+    fn visit_table(&mut self, table: &mut TableReference) -> ControlFlow<()> {
+        if let TableReference::Relation(relation) = table
+            && self.from.is(&relation.name)
+        {
+            relation.name.schema = Some(Ident::new(&self.to.schema));
+            relation.name.name = Ident::new(&self.to.name);
+            if relation.alias.is_none() && self.by_alias {
+                relation.alias = Some(Alias { name: Ident::new(&self.from.name), columns: Vec::new() });
+            }
+        }
+        self.walk_table(table)
+    }
+
+    fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Column(column) => self.replace_in(column),
+            Expr::Constant(Constant { value: Value::String(text), .. }) if **text == *self.from.quoted() => {
+                *text = self.to.quoted().into();
+                self.is_changed = true;
+            }
+            _ => {}
+        }
+        self.walk_expr(expr)
+    }
+}
+
+impl ReplaceRelation<'_> {
+    /// Replaces the relation in front of a column.
+    fn replace_in(&self, column: &mut ColumnReference) {
+        let qualifiers = column.fields.len() - usize::from(!column.has_star && !column.fields.is_empty());
+        let Some(at) = qualifiers.checked_sub(1).filter(|at| *column.fields[*at].name == *self.from.name)
+        else {
+            return;
+        };
+        let schema = at.checked_sub(1);
+        if schema.is_some_and(|schema| *column.fields[schema].name != *self.from.schema) {
+            return;
+        }
+        if self.by_alias {
+            column.fields.drain(..at);
+            return;
+        }
+        column.fields[at].name = self.to.name.as_str().into();
+        if let Some(schema) = schema {
+            column.fields[schema].name = self.to.schema.as_str().into();
+        }
+    }
+}
+
+/// Lets a query follow a column of a relation to another name. Returns true if it uses the relation.
+fn follow_column(query: &mut Query, renamed: &RenamedColumn<'_>) -> bool {
+    let RenamedColumn { of, columns, at, to } = renamed;
+    let from = &columns[*at];
+    let ranges = Ranges::in_query(query, of);
+    if !ranges.is_used || ranges.listed > *at {
+        return false;
+    }
+    let names_column = |name: &str| name == from || name == *to;
+    let by_list = ranges.own.iter().any(|own| ranges.others.contains(own))
+        || ranges.single.iter().chain(&ranges.merged).any(|name| names_column(name));
+    match by_list {
+        true => {
+            let mut list = ListColumns { of, columns: &columns[..=*at] };
+            let _: ControlFlow<()> = list.visit_query(query);
+        }
+        false => {
+            let own = ranges.own;
+            let mut replace = ReplaceColumn { own, from, to };
+            let _: ControlFlow<()> = replace.visit_query(query);
+        }
+    }
+    true
+}
+
+/// Gives the columns of a relation, from the first one on, the names that they had.
+struct ListColumns<'n> {
+    of: &'n Place,
+    columns: &'n [String],
+}
+
+impl VisitorMut for ListColumns<'_> {
+    type Break = ();
+
+    fn visit_table(&mut self, table: &mut TableReference) -> ControlFlow<()> {
+        if let TableReference::Relation(relation) = table
+            && self.of.is(&relation.name)
+        {
+            let name = relation.name.name.clone();
+            let alias = relation.alias.get_or_insert(Alias { name, columns: Vec::new() });
+            let listed = alias.columns.len();
+            alias.columns.extend(self.columns.iter().skip(listed).map(|column| Ident::new(column)));
+        }
+        self.walk_table(table)
+    }
+}
+
+/// Replaces a column of the ranges that are the relation's own.
+struct ReplaceColumn<'n> {
+    own: Vec<Box<str>>,
+    from: &'n str,
+    to: &'n str,
+}
+
+impl ReplaceColumn<'_> {
+    fn is_meant(&self, column: &ColumnReference) -> bool {
+        let [.., relation, name] = &column.fields[..] else { return false };
+        !column.has_star && *name.name == *self.from && self.own.contains(&relation.name)
+    }
+
+    /// Lets a column of a result keep its name.
+    fn keep_name(&self, target: &mut Target) {
+        if target.alias.is_none()
+            && let Expr::Column(column) = &target.value
+            && self.is_meant(column)
+        {
+            target.alias = Some(Ident::new(self.from));
+        }
+    }
+}
+
+impl VisitorMut for ReplaceColumn<'_> {
+    type Break = ();
+
+    fn visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.targets.iter_mut().for_each(|target| self.keep_name(target));
+        self.walk_select(select)
+    }
+
+    fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Column(column) = expr
+            && self.is_meant(column)
+            && let Some(name) = column.fields.last_mut()
+        {
+            name.name = self.to.into();
+        }
+        self.walk_expr(expr)
+    }
+}
+
+/// The name of a column in an expression, without the relation that may stand in front.
+fn column_name(expr: &Expr) -> Option<&Ident> {
+    match expr {
+        Expr::Column(column) if !column.has_star => column.fields.last(),
+        _ => None,
+    }
+}
+
+/// True if a stored expression names a column.
+pub(super) fn names_column(text: &str, column: &str) -> Result<bool> {
+    struct Find<'n>(&'n str);
+    impl Visitor for Find<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match column_name(expr).is_some_and(|name| *name.name == *self.0) {
+                true => ControlFlow::Break(()),
+                false => self.walk_expr(expr),
+            }
+        }
+    }
+    Ok(Find(column).visit_expr(&parse_expression(text)?).is_break())
+}
+
+/// A stored expression with a column renamed.
+pub(super) fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
+    struct Replace<'n>(&'n str, &'n str);
+    impl VisitorMut for Replace<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Column(column) = expr
+                && !column.has_star
+                && let Some(name) = column.fields.last_mut().filter(|name| *name.name == *self.0)
+            {
+                name.name = self.1.into();
+            }
+            self.walk_expr(expr)
+        }
+    }
+    let mut expr = parse_expression(text)?;
+    let _: ControlFlow<()> = Replace(from, to).visit_expr(&mut expr);
+    expression_text(&expr)
+}
