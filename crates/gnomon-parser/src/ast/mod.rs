@@ -61,6 +61,7 @@ pub enum Statement {
     Explain(Explain),
     Vacuum(Maintenance),
     Analyze(Maintenance),
+    Reindex(Reindex),
     Call(Box<FunctionCall>),
     Lock(Lock),
     Checkpoint,

@@ -204,6 +204,27 @@ pub struct Maintenance {
     pub tables: Vec<(RelationName, Vec<Ident>)>,
 }
 
+/// REINDEX.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the clauses")]
+pub struct Reindex {
+    /// Those in parentheses, and CONCURRENTLY.
+    pub options: Vec<DefinitionItem>,
+    pub target: ReindexTarget,
+}
+
+/// The indexes that REINDEX makes anew: one, those of a table, of a schema, of the database.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as their words")]
+pub enum ReindexTarget {
+    Index(RelationName),
+    Table(RelationName),
+    Schema(Ident),
+    Database(Ident),
+    /// Of the system catalogs in the database.
+    System(Ident),
+}
+
 /// LOCK.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]

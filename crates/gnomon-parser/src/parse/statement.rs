@@ -3,7 +3,7 @@
 use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, query, session, unsupported};
 use crate::{
     Statement,
-    ast::{Backup, Lock, LockMode, Maintenance},
+    ast::{Backup, Lock, LockMode, Maintenance, Reindex, ReindexTarget},
     error::Result,
     keyword::Keyword as K,
     lexer::Kind,
@@ -59,6 +59,7 @@ pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
         }
         K::Explain => cursor::explain(p),
         K::Vacuum | K::Analyze | K::Analyse => maintenance(p, keyword),
+        K::Reindex => reindex(p),
         K::Call => {
             p.bump();
             let position = p.position();
@@ -116,6 +117,27 @@ fn maintenance(p: &mut Parser<'_, '_>, verb: K) -> Result<Statement> {
         K::Vacuum => Statement::Vacuum(maintenance),
         _ => Statement::Analyze(maintenance),
     })
+}
+
+fn reindex(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    p.bump();
+    let mut options = if p.is_char('(') { option::utility_options(p)? } else { Vec::new() };
+    let kind = p.keyword();
+    match kind {
+        Some(K::Index | K::Table | K::Schema | K::Database | K::System) => p.bump(),
+        _ => return p.fail(),
+    };
+    if p.is(K::Concurrently) {
+        options.push(option::bare(p.any_word()?));
+    }
+    let target = match kind {
+        Some(K::Index) => ReindexTarget::Index(p.relation_name()?),
+        Some(K::Table) => ReindexTarget::Table(p.relation_name()?),
+        Some(K::Schema) => ReindexTarget::Schema(p.name()?),
+        Some(K::Database) => ReindexTarget::Database(p.name()?),
+        _ => ReindexTarget::System(p.name()?),
+    };
+    Ok(Statement::Reindex(Reindex { options, target }))
 }
 
 fn lock(p: &mut Parser<'_, '_>) -> Result<Statement> {

@@ -70,7 +70,6 @@ pub(super) fn unsupported_statement(p: &mut Parser<'_, '_>, verb: K) -> Result<S
         | K::Load
         | K::Merge
         | K::Notify
-        | K::Reindex
         | K::Revoke
         | K::Unlisten => verb.text().to_ascii_uppercase(),
         K::Import => words_of(p, &[K::Foreign, K::Schema])?,

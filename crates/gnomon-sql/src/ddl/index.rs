@@ -8,7 +8,9 @@ use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 use super::{
     Ddl, INDEX_COLUMNS_MAX,
     attach::{like, only_has_no_effect},
-    clauses, could_not_build,
+    clauses,
+    column::SYSTEM_COLUMNS,
+    could_not_build,
     partition::{check_unique, refuse_partition},
     storage::page_size_of_index,
 };
@@ -82,6 +84,10 @@ pub(super) fn define_index(
     let mut columns = Vec::with_capacity(keys.len());
     for key in keys {
         let Some(position) = table.column(&key.column) else {
+            if SYSTEM_COLUMNS.contains(&key.column.as_str()) {
+                let message = "index creation on system columns is not supported";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
             return Err(if constraint {
                 SqlError::new(
                     SqlState::UNDEFINED_COLUMN,

@@ -24,6 +24,7 @@ mod like;
 mod moved;
 mod partition;
 mod procedure;
+mod reindex;
 mod rename;
 mod schema;
 mod sequence;
@@ -31,6 +32,8 @@ mod setting;
 mod storage;
 mod trees;
 mod view;
+
+pub(crate) use reindex::words_in_block as reindex_words_in_block;
 
 use std::{sync::Arc, time::Duration};
 
@@ -111,6 +114,7 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::AlterTable(alter) => ddl.giving_way(|ddl| alter::alter(ddl, alter)),
         Statement::AlterSequence(alter) => ddl.giving_way(|ddl| sequence::alter_sequence(ddl, alter)),
         Statement::Rename(rename) => ddl.giving_way(|ddl| rename::rename(ddl, rename)),
+        Statement::Reindex(reindex) => ddl.giving_way(|ddl| reindex::reindex(ddl, reindex)),
         Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
         Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
         Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),

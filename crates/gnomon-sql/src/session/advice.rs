@@ -5,8 +5,7 @@ use gnomon_parser::ast::Unsupported;
 use crate::SqlError;
 
 /// Advice by the statement's name.
-const HINTS: [(&str, &str); 11] = [
-    ("REINDEX", "An index is never in need of it; DROP INDEX and CREATE INDEX make one anew."),
+const HINTS: [(&str, &str); 10] = [
     ("CLUSTER", "Rows stand in the order of the primary key."),
     ("LISTEN", "Ask a table for what is new."),
     ("NOTIFY", "Write what is new into a table."),
@@ -37,7 +36,6 @@ mod tests {
     #[test]
     fn the_names_of_statements_are_the_parsers() {
         let statements = [
-            "REINDEX TABLE t",
             "CLUSTER t",
             "LISTEN c",
             "NOTIFY c",

@@ -75,6 +75,12 @@ impl Session {
                 self.context.refuse_in_transaction("VACUUM", command.company)?;
                 maintenance::vacuum(&self.context, vacuum, notices)
             }
+            Statement::Reindex(reindex) => {
+                if let Some(what) = ddl::reindex_words_in_block(reindex)? {
+                    self.context.refuse_in_transaction(&what, command.company)?;
+                }
+                self.define(&command.parsed.statement, notices)
+            }
             Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
@@ -88,6 +94,14 @@ impl Session {
                 explain::explain(&mut self.executor(), explain, command, notices, sink)
             }
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
+            Statement::CreateIndex(create) if create.is_concurrent => {
+                self.context.refuse_in_transaction("CREATE INDEX CONCURRENTLY", command.company)?;
+                self.define(&command.parsed.statement, notices)
+            }
+            Statement::Drop(drop) if drop.is_concurrent => {
+                self.context.refuse_in_transaction("DROP INDEX CONCURRENTLY", command.company)?;
+                self.define(&command.parsed.statement, notices)
+            }
             statement => self.define(statement, notices),
         }
     }

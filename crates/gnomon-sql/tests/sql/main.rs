@@ -3,6 +3,7 @@
 mod advisory_locks;
 mod again;
 mod calls;
+mod cascades;
 mod clauses;
 mod copy_lines;
 mod definitions;

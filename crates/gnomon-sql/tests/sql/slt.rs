@@ -124,7 +124,7 @@ scripts! {
     join_aliases, like, limits, never_computed, normal_forms, numerics, ordered_sets, page_sizes, parameters,
     partitions, polymorphic, postgres, prepared, privileges, procedures, qualified_calls, query_access,
     query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries, recursion,
-    regular_expressions, renaming, results, savepoints, select_into, semantic_locks, sequences, settings, snapshots, spellings, statistics, stored,
-    templates, templates_of_times, ties, time_zones, transactions, two_phase, view_stars, views, whole_rows,
-    windows, with
+    regular_expressions, renaming, results, savepoints, select_into, semantic_locks, sequences, settings, snapshots,
+    spellings, statistics, stored, templates, templates_of_times, ties, time_zones, transactions, two_phase, view_stars,
+    views, whole_rows, windows, with
 }
