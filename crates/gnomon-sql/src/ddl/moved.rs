@@ -1,8 +1,8 @@
 //! New names and schemas of relations, new names of their columns. The stored queries of views follow.
 //!
-//! A query follows in one of two ways. Where a name stands for one thing throughout the query, it is replaced wherever it
-//! stands, as PostgreSQL shows such a view. Otherwise the relation gets an alias, or a list of columns behind it, by which
-//! the rest of the query goes on.
+//! Where a name stands for one thing throughout a query, it is replaced wherever it stands, as PostgreSQL shows such a
+//! view. Otherwise the relation gets an alias, by which the rest of the query goes on; for a column there is no such way
+//! that would hold when the relation gets another column of the former name.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -17,7 +17,7 @@ use gnomon_parser::{
 
 use super::{Ddl, partition::refuse_partition};
 use crate::{
-    Result, SqlError, SqlState,
+    Result, SqlError,
     catalog::{
         Relation,
         model::{Oid, View},
@@ -69,7 +69,7 @@ pub(super) struct Move {
 pub(super) fn move_relations(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
     let following = queries_that_follow(ddl, |query| {
         let used = moves.iter().filter(|of| follow_move(query, &Place::of(&of.relation), &of.to));
-        used.count() > 0
+        if used.count() > 0 { Followed::Yes } else { Followed::No }
     })?;
     for of in moves {
         move_relation(ddl, of)?;
@@ -138,9 +138,8 @@ fn literal(place: &Place) -> String {
 pub(super) struct RenamedColumn<'n> {
     /// The table or view.
     pub(super) of: Place,
-    /// The columns of that in their order, with their former names.
-    pub(super) columns: Vec<String>,
-    /// The place of the column among them.
+    pub(super) from: &'n str,
+    /// The number of columns before it.
     pub(super) at: usize,
     pub(super) to: &'n str,
 }
@@ -150,16 +149,31 @@ pub(super) fn queries_with_column(ddl: &Ddl<'_>, renamed: &RenamedColumn<'_>) ->
     queries_that_follow(ddl, |query| follow_column(query, renamed))
 }
 
+/// The outcome of letting a query follow a new name.
+enum Followed {
+    /// It does not use what has the name.
+    No,
+    Yes,
+    /// The name stands for several things in it.
+    Cannot,
+}
+
+fn refused(view: &View) -> SqlError {
+    SqlError::unsupported(format!("renaming what view {} uses", view.name))
+}
+
 /// The queries of views that `follow` has changed.
 fn queries_that_follow(
     ddl: &Ddl<'_>,
-    mut follow: impl FnMut(&mut Query) -> bool,
+    mut follow: impl FnMut(&mut Query) -> Followed,
 ) -> Result<Vec<(Oid, Query)>> {
     let mut following = Vec::new();
     for view in ddl.session.catalog().views() {
         let mut query = query_of(view)?;
-        if follow(&mut query) {
-            following.push((view.oid, query));
+        match follow(&mut query) {
+            Followed::No => {}
+            Followed::Yes => following.push((view.oid, query)),
+            Followed::Cannot => return Err(refused(view)),
         }
     }
     Ok(following)
@@ -172,8 +186,7 @@ pub(super) fn put_queries(ddl: &mut Ddl<'_>, following: Vec<(Oid, Query)>) -> Re
         let Some(view): Option<Arc<View>> = found else { continue };
         let bound = ddl.session.with_types(|types, catalog| plan_query(&query, catalog, types, &[]));
         if let Err(error) = bound {
-            let message = format!("renaming what view {} uses is not supported", view.name);
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(error.to_string()));
+            return Err(refused(&view).detail(error.to_string()));
         }
         let changed = View { query: query_text(&query)?, ..(*view).clone() };
         ddl.change(|catalog| catalog.put_view(changed))?;
@@ -345,51 +358,25 @@ impl ReplaceRelation<'_> {
     }
 }
 
-/// Lets a query follow a column of a relation to another name. Returns true if it uses the relation.
-fn follow_column(query: &mut Query, renamed: &RenamedColumn<'_>) -> bool {
-    let RenamedColumn { of, columns, at, to } = renamed;
-    let from = &columns[*at];
+/// Lets a query follow a column of a relation to another name.
+fn follow_column(query: &mut Query, renamed: &RenamedColumn<'_>) -> Followed {
+    let RenamedColumn { of, from, at, to } = renamed;
     let ranges = Ranges::in_query(query, of);
-    if !ranges.is_used || ranges.listed > *at {
-        return false;
+    if !ranges.is_used {
+        return Followed::No;
     }
-    let names_column = |name: &str| name == from || name == *to;
-    let by_list = ranges.own.iter().any(|own| ranges.others.contains(own))
-        || ranges.single.iter().chain(&ranges.merged).any(|name| names_column(name));
-    match by_list {
-        true => {
-            let mut list = ListColumns { of, columns: &columns[..=*at] };
-            let _: ControlFlow<()> = list.visit_query(query);
-        }
-        false => {
-            let own = ranges.own;
-            let mut replace = ReplaceColumn { own, from, to };
-            let _: ControlFlow<()> = replace.visit_query(query);
-        }
+    // A list behind the only alias names the column.
+    if ranges.listed > *at {
+        return if ranges.own.len() == 1 { Followed::No } else { Followed::Cannot };
     }
-    true
-}
-
-/// Gives the columns of a relation, from the first one on, the names that they had.
-struct ListColumns<'n> {
-    of: &'n Place,
-    columns: &'n [String],
-}
-
-impl VisitorMut for ListColumns<'_> {
-    type Break = ();
-
-    fn visit_table(&mut self, table: &mut TableReference) -> ControlFlow<()> {
-        if let TableReference::Relation(relation) = table
-            && self.of.is(&relation.name)
-        {
-            let name = relation.name.name.clone();
-            let alias = relation.alias.get_or_insert(Alias { name, columns: Vec::new() });
-            let listed = alias.columns.len();
-            alias.columns.extend(self.columns.iter().skip(listed).map(|column| Ident::new(column)));
-        }
-        self.walk_table(table)
+    let is_shared = ranges.own.iter().any(|own| ranges.others.contains(own));
+    let mut alone = ranges.single.iter().chain(&ranges.merged);
+    if is_shared || alone.any(|name| **name == **from || **name == **to) {
+        return Followed::Cannot;
     }
+    let mut replace = ReplaceColumn { own: ranges.own, from, to };
+    let _: ControlFlow<()> = replace.visit_query(query);
+    Followed::Yes
 }
 
 /// Replaces a column of the ranges that are the relation's own.

@@ -173,13 +173,11 @@ fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) 
             format!("column \"{to}\" of relation \"{}\" already exists", table.name),
         ));
     }
-    let columns: Vec<String> = table.live_columns().map(|(_, column)| column.name.clone()).collect();
     let at = table.live_columns().take_while(|(i, _)| *i < position).count();
     let mut following = Vec::new();
     for relation in with_partitions(ddl, table) {
         let of = Place { schema: table.schema.clone(), name: relation.name.clone() };
-        let columns = columns.clone();
-        following.append(&mut queries_with_column(ddl, &RenamedColumn { of, columns, at, to })?);
+        following.append(&mut queries_with_column(ddl, &RenamedColumn { of, from, at, to })?);
     }
     let mut changed = (**table).clone();
     changed.columns[position].name = to.to_owned();
@@ -200,17 +198,17 @@ fn rename_view_column(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, from: &Id
         }
         None => return skip_missing(name, "relation", if_exists, ddl.notices),
     };
-    let columns: Vec<String> = view.columns.iter().map(|(name, _)| name.clone()).collect();
-    let Some(at) = columns.iter().position(|column| **column == *from.name) else {
-        let message = format!("column \"{}\" does not exist", from.name);
+    let from = &*from.name;
+    let Some(at) = view.columns.iter().position(|(column, _)| column == from) else {
+        let message = format!("column \"{from}\" does not exist");
         return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
     };
-    if columns.iter().any(|column| column == to) {
+    if view.columns.iter().any(|(column, _)| column == to) {
         let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
     }
     let of = Place { schema: view.schema.clone(), name: view.name.clone() };
-    let following = queries_with_column(ddl, &RenamedColumn { of, columns, at, to })?;
+    let following = queries_with_column(ddl, &RenamedColumn { of, from, at, to })?;
     let mut changed = (*view).clone();
     to.clone_into(&mut changed.columns[at].0);
     ddl.change(|catalog| catalog.put_view(changed))?;
