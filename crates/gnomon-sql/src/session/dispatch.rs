@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    context::{Company, two_phase},
+    context::{Company, SessionContext, two_phase},
     copy, ddl,
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments},
@@ -79,7 +79,7 @@ impl Session {
                 if let Some(what) = ddl::reindex_words_in_block(reindex)? {
                     self.context.refuse_in_transaction(&what, command.company)?;
                 }
-                self.define(&command.parsed.statement, notices)
+                define(&mut self.context, &command.parsed.statement, notices)
             }
             Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
@@ -96,20 +96,14 @@ impl Session {
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
             Statement::CreateIndex(create) if create.is_concurrent => {
                 self.context.refuse_in_transaction("CREATE INDEX CONCURRENTLY", command.company)?;
-                self.define(&command.parsed.statement, notices)
+                define(&mut self.context, &command.parsed.statement, notices)
             }
             Statement::Drop(drop) if drop.is_concurrent => {
                 self.context.refuse_in_transaction("DROP INDEX CONCURRENTLY", command.company)?;
-                self.define(&command.parsed.statement, notices)
+                define(&mut self.context, &command.parsed.statement, notices)
             }
-            statement => self.define(statement, notices),
+            statement => define(&mut self.context, statement, notices),
         }
-    }
-
-    /// Runs a DDL statement.
-    fn define(&mut self, statement: &Statement, notices: &mut Vec<Notice>) -> Result<Tag> {
-        ddl::run(&mut self.context, statement, notices)?
-            .ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation"))
     }
 
     /// Begins, ends or marks a transaction.
@@ -246,4 +240,10 @@ impl Session {
             Discard::Temp => tag("DISCARD TEMP"),
         }
     }
+}
+
+/// Runs a DDL statement.
+fn define(session: &mut SessionContext, statement: &Statement, notices: &mut Vec<Notice>) -> Result<Tag> {
+    ddl::run(session, statement, notices)?
+        .ok_or_else(|| SqlError::new(SqlState::INTERNAL_ERROR, "a statement has no implementation"))
 }
