@@ -217,6 +217,20 @@ pub struct Like {
     pub position: Position,
 }
 
+impl Like {
+    /// Returns the operator that stands for the test, whose right operand is a pattern of LIKE or a regular expression.
+    pub fn operator(&self) -> &'static str {
+        match (self.kind, self.is_negated) {
+            (LikeKind::Like, false) => "~~",
+            (LikeKind::Like, true) => "!~~",
+            (LikeKind::Ilike, false) => "~~*",
+            (LikeKind::Ilike, true) => "!~~*",
+            (LikeKind::Similar, false) => "~",
+            (LikeKind::Similar, true) => "!~",
+        }
+    }
+}
+
 /// The language of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as their operators")]

@@ -407,14 +407,6 @@ impl<'q> DefinitionReader<'_, 'q> {
     }
 
     fn like(&self, like: &'q ast::Like) -> Node<'q> {
-        let operator = match (like.kind, like.is_negated) {
-            (LikeKind::Like, false) => "~~",
-            (LikeKind::Like, true) => "!~~",
-            (LikeKind::Ilike, false) => "~~*",
-            (LikeKind::Ilike, true) => "!~~*",
-            (LikeKind::Similar, false) => "~",
-            (LikeKind::Similar, true) => "!~",
-        };
         let escaping = match (like.kind, &like.escape) {
             (LikeKind::Similar, _) => Some("similar_to_escape"),
             (_, Some(_)) => Some("like_escape"),
@@ -428,7 +420,7 @@ impl<'q> DefinitionReader<'_, 'q> {
                 (self.call_of(name, arguments.collect()), Type::Text.into())
             }
         };
-        self.operation(operator, self.pair(&like.operand), pattern)
+        self.operation(like.operator(), self.pair(&like.operand), pattern)
     }
 
     fn between(&self, between: &'q ast::Between) -> Node<'q> {

@@ -306,21 +306,13 @@ impl ExpressionBinder<'_, '_> {
         let mut pattern = self.bind(&like.pattern, place)?;
         let escape = like.escape.as_ref().map(|escape| self.bind(escape, place)).transpose()?;
         let typing = &mut self.statement.typing;
-        let operator = match (like.kind, like.is_negated) {
-            (LikeKind::Like, false) => "~~",
-            (LikeKind::Like, true) => "!~~",
-            (LikeKind::Ilike, false) => "~~*",
-            (LikeKind::Ilike, true) => "!~~*",
-            (LikeKind::Similar, false) => "~",
-            (LikeKind::Similar, true) => "!~",
-        };
         if like.kind == LikeKind::Similar {
             pattern =
                 typing.system_call("similar_to_escape", [pattern].into_iter().chain(escape).collect())?;
         } else if let Some(escape) = escape {
             pattern = typing.system_call("like_escape", vec![pattern, escape])?;
         }
-        typing.operator(operator, vec![value, pattern])
+        typing.operator(like.operator(), vec![value, pattern])
     }
 
     /// BETWEEN, which is two comparisons.

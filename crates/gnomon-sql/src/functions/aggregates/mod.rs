@@ -112,13 +112,12 @@ impl AggregateRef {
         match self.0.kind {
             Kind::CountRows => Box::new(Count { rows: 0, all: true }),
             Kind::Count => Box::new(Count { rows: 0, all: false }),
-            Kind::SumInteger => {
-                Box::new(SumInteger { sum: 0, count: 0, wide: self.0.result == Type::Numeric })
-            }
+            Kind::SumInteger if self.0.result == Type::Numeric => IntegerSum::new(IntegerResult::WideSum),
+            Kind::SumInteger => IntegerSum::new(IntegerResult::Sum),
             Kind::SumNumeric => Box::new(SumNumeric::new(false)),
             Kind::SumFloat => Box::new(SumFloat { sum: None, narrow: self.0.result == Type::Float4 }),
             Kind::SumInterval => Box::new(SumInterval { sum: Interval::default(), count: 0, average: false }),
-            Kind::AverageInteger => Box::new(AverageInteger { sum: 0, count: 0 }),
+            Kind::AverageInteger => IntegerSum::new(IntegerResult::Average),
             Kind::AverageNumeric => Box::new(SumNumeric::new(true)),
             Kind::AverageFloat => Box::new(FloatMoments::new(Moments::Average)),
             Kind::AverageInterval => {
@@ -350,13 +349,29 @@ impl Accumulator for Count {
     }
 }
 
-struct SumInteger {
+/// `sum` and `avg` of integers.
+struct IntegerSum {
     sum: i128,
     count: i64,
-    wide: bool,
+    result: IntegerResult,
 }
 
-impl Accumulator for SumInteger {
+/// The result that is made of a sum of integers.
+enum IntegerResult {
+    /// `sum` of smallint and integer, a bigint.
+    Sum,
+    /// `sum` of bigint, a numeric.
+    WideSum,
+    Average,
+}
+
+impl IntegerSum {
+    fn new(result: IntegerResult) -> Box<Self> {
+        Box::new(Self { sum: 0, count: 0, result })
+    }
+}
+
+impl Accumulator for IntegerSum {
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if !any(arguments, 0)?.is_null() {
             // 2^64 rows of the largest bigint would fit.
@@ -379,45 +394,18 @@ impl Accumulator for SumInteger {
     }
 
     fn finish(&mut self) -> Result<Datum> {
-        match self.sum {
-            _ if self.count == 0 => Ok(Datum::Null),
-            sum if self.wide => Ok(Datum::Numeric(Numeric::from(sum))),
-            sum => i64::try_from(sum).map(Datum::Int8).map_err(|_| out_of_range("bigint")),
-        }
-    }
-}
-
-struct AverageInteger {
-    sum: i128,
-    count: i64,
-}
-
-impl Accumulator for AverageInteger {
-    fn step(&mut self, arguments: &[Datum]) -> Result<()> {
-        if !any(arguments, 0)?.is_null() {
-            self.sum += i128::from(integer(arguments, 0)?);
-            self.count += 1;
-        }
-        Ok(())
-    }
-
-    fn takes_back(&self) -> bool {
-        true
-    }
-
-    fn take_back(&mut self, arguments: &[Datum]) -> Result<bool> {
-        if !any(arguments, 0)?.is_null() {
-            self.sum -= i128::from(integer(arguments, 0)?);
-            self.count -= 1;
-        }
-        Ok(true)
-    }
-
-    fn finish(&mut self) -> Result<Datum> {
         if self.count == 0 {
             return Ok(Datum::Null);
         }
-        Numeric::from(self.sum).div(&Numeric::from(self.count)).map(Datum::Numeric)
+        match self.result {
+            IntegerResult::Sum => {
+                i64::try_from(self.sum).map(Datum::Int8).map_err(|_| out_of_range("bigint"))
+            }
+            IntegerResult::WideSum => Ok(Datum::Numeric(Numeric::from(self.sum))),
+            IntegerResult::Average => {
+                Numeric::from(self.sum).div(&Numeric::from(self.count)).map(Datum::Numeric)
+            }
+        }
     }
 }
 
