@@ -61,6 +61,8 @@ pub enum AlterAction {
         is_removed: bool,
     },
     ReplicaIdentity(Ident),
+    /// CLUSTER ON; none is SET WITHOUT CLUSTER.
+    ClusterOn(Option<Ident>),
     /// ENABLE or DISABLE TRIGGER, ALL or USER.
     AllTriggers {
         is_enabled: bool,

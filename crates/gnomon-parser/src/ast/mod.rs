@@ -62,6 +62,7 @@ pub enum Statement {
     Vacuum(Maintenance),
     Analyze(Maintenance),
     Reindex(Reindex),
+    Cluster(Cluster),
     Call(Box<FunctionCall>),
     Lock(Lock),
     Checkpoint,

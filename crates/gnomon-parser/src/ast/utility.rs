@@ -225,6 +225,17 @@ pub enum ReindexTarget {
     System(Ident),
 }
 
+/// CLUSTER.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the clauses")]
+pub struct Cluster {
+    pub options: Vec<DefinitionItem>,
+    /// Without one: all tables that were clustered before.
+    pub table: Option<RelationName>,
+    /// Without one: that of the last time.
+    pub index: Option<Ident>,
+}
+
 /// LOCK.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]

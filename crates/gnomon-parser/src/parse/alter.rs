@@ -62,7 +62,7 @@ pub(super) fn alter(p: &mut Parser<'_, '_>) -> Result<Statement> {
     }
     let first = p.peek();
     let single = match p.keyword() {
-        Some(K::Set) if p.is_at(1, K::Schema) => {
+        Some(K::Set) if p.is_at(1, K::Schema) && kind != ObjectKind::Index => {
             p.bump();
             p.bump();
             Some(AlterAction::SetSchema(p.name()?))
@@ -223,7 +223,7 @@ fn alter_action(p: &mut Parser<'_, '_>) -> Result<AlterAction> {
                 Some(K::Without) => {
                     p.bump();
                     if p.take(K::Cluster) {
-                        return other("SET WITHOUT CLUSTER");
+                        return Ok(AlterAction::ClusterOn(None));
                     }
                     p.expect(K::Oids)?;
                     other("SET WITHOUT OIDS")
@@ -257,8 +257,7 @@ fn alter_action(p: &mut Parser<'_, '_>) -> Result<AlterAction> {
         K::Cluster => {
             p.bump();
             p.expect(K::On)?;
-            p.name()?;
-            other("CLUSTER ON")
+            Ok(AlterAction::ClusterOn(Some(p.name()?)))
         }
         K::Enable | K::Disable => enable(p, keyword, position),
         K::Inherit | K::No if keyword == K::Inherit || p.is_at(1, K::Inherit) => {

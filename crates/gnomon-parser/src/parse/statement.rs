@@ -3,7 +3,7 @@
 use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, query, session, unsupported};
 use crate::{
     Statement,
-    ast::{Backup, Lock, LockMode, Maintenance, Reindex, ReindexTarget},
+    ast::{Backup, Cluster, Lock, LockMode, Maintenance, Reindex, ReindexTarget},
     error::Result,
     keyword::Keyword as K,
     lexer::Kind,
@@ -60,6 +60,7 @@ pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
         K::Explain => cursor::explain(p),
         K::Vacuum | K::Analyze | K::Analyse => maintenance(p, keyword),
         K::Reindex => reindex(p),
+        K::Cluster => cluster(p),
         K::Call => {
             p.bump();
             let position = p.position();
@@ -138,6 +139,27 @@ fn reindex(p: &mut Parser<'_, '_>) -> Result<Statement> {
         _ => ReindexTarget::System(p.name()?),
     };
     Ok(Statement::Reindex(Reindex { options, target }))
+}
+
+fn cluster(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    p.bump();
+    let (mut options, mut table, mut index) = (Vec::new(), None, None);
+    let has_options = p.is_char('(');
+    if has_options {
+        options = option::utility_options(p)?;
+    } else if p.is(K::Verbose) {
+        options.push(option::bare(p.any_word()?));
+    }
+    if !has_options && p.is_name_at(0) && p.is_at(1, K::On) {
+        // The order of the words before PostgreSQL 8.3.
+        index = Some(p.name()?);
+        p.bump();
+        table = Some(p.relation_name()?);
+    } else if has_options || p.is_name_at(0) {
+        table = Some(p.relation_name()?);
+        index = if p.take(K::Using) { Some(p.name()?) } else { None };
+    }
+    Ok(Statement::Cluster(Cluster { options, table, index }))
 }
 
 fn lock(p: &mut Parser<'_, '_>) -> Result<Statement> {

@@ -63,15 +63,9 @@ const KINDS: &[&[K]] = &[
 pub(super) fn unsupported_statement(p: &mut Parser<'_, '_>, verb: K) -> Result<Statement> {
     let position = p.position();
     let feature = match verb {
-        K::Cluster
-        | K::Do
-        | K::Grant
-        | K::Listen
-        | K::Load
-        | K::Merge
-        | K::Notify
-        | K::Revoke
-        | K::Unlisten => verb.text().to_ascii_uppercase(),
+        K::Do | K::Grant | K::Listen | K::Load | K::Merge | K::Notify | K::Revoke | K::Unlisten => {
+            verb.text().to_ascii_uppercase()
+        }
         K::Import => words_of(p, &[K::Foreign, K::Schema])?,
         K::Reassign => words_of(p, &[K::Owned])?,
         K::Refresh => words_of(p, &[K::Materialized, K::View])?,

@@ -1,6 +1,6 @@
 //! The catalog's entries as bytes.
 //!
-//! An entry begins with the version of its layout (1 byte, now 5 for all kinds; 2 to 4 are read, too). Numbers follow little-endian, text
+//! An entry begins with the version of its layout (1 byte, now 6 for all kinds; 2 to 5 are read, too). Numbers follow little-endian, text
 //! as its length in bytes (4 bytes) and UTF-8, lists as their length (4 bytes) and elements, optional fields as 0 or
 //! as 1 and the field, types as `pg_type.oid` and modifier (4 bytes each). An entry that does not decode exactly is
 //! damaged ([`SqlState::DATA_CORRUPTED`]); one of a newer version is refused as such.
@@ -19,11 +19,13 @@ use crate::{
 };
 
 /// The version of every layout.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 /// The first version in which views have options.
 const VIEW_OPTIONS: u8 = 4;
 /// The first version in which columns have collations: before, those of their types.
 const COLLATIONS: u8 = 5;
+/// The first version in which indexes are marked for CLUSTER.
+const CLUSTERED: u8 = 6;
 /// The oldest version that is read: nothing in it is about partitions.
 const OLDEST: u8 = 2;
 /// The longest list that an entry may hold; more is damage.
@@ -344,6 +346,7 @@ fn write_index(w: &mut Writer, index: &Index) {
     w.bool(index.constraint);
     w.page_size(index.page_size);
     write_trees(w, &index.partition_trees);
+    w.bool(index.is_clustered);
 }
 
 /// `width` is the number of the table's columns, which bounds the positions.
@@ -359,9 +362,13 @@ fn read_index(r: &mut Reader<'_>, width: usize) -> Result<Index> {
         constraint: r.bool()?,
         page_size: r.page_size()?,
         partition_trees: BTreeMap::new(),
+        is_clustered: false,
     };
     if r.version > OLDEST {
         index.partition_trees = read_trees(r)?;
+    }
+    if r.version >= CLUSTERED {
+        index.is_clustered = r.bool()?;
     }
     let keys = index.columns.len();
     let sound = keys > 0
@@ -503,6 +510,7 @@ mod tests {
             tree: TreeId(12),
             partition_trees: [(1, TreeId(14))].into(),
             page_size: None,
+            is_clustered: true,
         };
         Table {
             oid: 16384,

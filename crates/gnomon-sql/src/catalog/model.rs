@@ -143,6 +143,8 @@ pub struct Index {
     pub partition_trees: BTreeMap<u16, TreeId>,
     /// The size of its pages, if it was given. Of a primary key that is the table's.
     pub page_size: Option<PageSize>,
+    /// True if CLUSTER is to go by it.
+    pub is_clustered: bool,
 }
 
 impl Index {

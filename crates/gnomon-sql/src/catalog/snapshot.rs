@@ -215,6 +215,7 @@ impl Catalog {
 
     /// Adds a table with its indexes, or replaces the one with its identifier.
     pub fn put_table(&mut self, table: Table) -> Arc<Table> {
+        debug_assert!(table.partition_of.is_none(), "a partition is a part of its table's entry");
         self.forget_names_of_table(table.oid);
         if let Some(old) = self.tables.get(&table.oid) {
             let gone: Vec<Oid> = old.parts().filter(|part| table.parts().all(|kept| kept != *part)).collect();

@@ -13,6 +13,7 @@ use super::{
     alter_column::alter_column,
     attach::{attach_index, attach_partition, only_has_no_effect, repeats},
     clauses,
+    cluster::cluster_on,
     column::{ColumnSpec, add_column, column_spec},
     column_of,
     constraint::{ConstraintSpec, add_constraint, constraint_spec},
@@ -244,6 +245,8 @@ fn words(action: &AlterAction) -> &'static str {
         AlterAction::Inherit { is_removed: false, .. } => "INHERIT",
         AlterAction::Inherit { .. } => "NO INHERIT",
         AlterAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
+        AlterAction::ClusterOn(Some(_)) => "CLUSTER ON",
+        AlterAction::ClusterOn(None) => "SET WITHOUT CLUSTER",
         AlterAction::AllTriggers { is_enabled: true } => "ENABLE TRIGGER",
         AlterAction::AllTriggers { .. } => "DISABLE TRIGGER",
         AlterAction::Other { words, .. } => words,
@@ -324,6 +327,7 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             ddl.notices.push(Notice::no_effect("REPLICA IDENTITY", "there is no logical replication"));
             Ok(())
         }
+        AlterAction::ClusterOn(index) => cluster_on(ddl, table, index.as_ref()),
         // What is to be logged is so already.
         AlterAction::Other { words: "SET LOGGED", .. } => Ok(()),
         AlterAction::Other { words: "SET UNLOGGED", .. } => {

@@ -121,7 +121,7 @@ fn storage(
         let message = "ON COMMIT can only be used on temporary tables";
         return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
     }
-    check_tablespace(tablespace)?;
+    tablespace.map_or(Ok(()), |space| check_tablespace(&space.name))?;
     if let Some(method) = access_method.filter(|method| *method.name != *TABLE_METHOD) {
         return Err(undefined(format!("access method \"{}\" does not exist", method.name)));
     }
@@ -131,12 +131,10 @@ fn storage(
     Ok(())
 }
 
-pub(super) fn check_tablespace(tablespace: Option<&Ident>) -> Result<()> {
-    match tablespace {
-        Some(space) if *space.name != *TABLESPACE => {
-            Err(undefined(format!("tablespace \"{}\" does not exist", space.name)))
-        }
-        _ => Ok(()),
+pub(super) fn check_tablespace(name: &str) -> Result<()> {
+    match name == TABLESPACE {
+        true => Ok(()),
+        false => Err(undefined(format!("tablespace \"{name}\" does not exist"))),
     }
 }
 
@@ -192,7 +190,7 @@ pub(super) fn create_index(create: &CreateIndex, notices: &mut Vec<Notice>) -> R
         }
         Some(other) => return Err(undefined(format!("access method \"{other}\" does not exist"))),
     }
-    check_tablespace(tablespace.as_ref())?;
+    tablespace.as_ref().map_or(Ok(()), |space| check_tablespace(&space.name))?;
     if *is_concurrent {
         notices.push(Notice::no_effect("CONCURRENTLY", "writers of the table wait until the index is there"));
     }

@@ -93,7 +93,7 @@ pub(super) fn key_columns(constraint: &Constraint, index: &IndexConstraint) -> R
     if let Some((_, what)) = refused.iter().find(|(present, _)| *present) {
         return Err(SqlError::unsupported(what).at(constraint.position));
     }
-    check_tablespace(tablespace.as_ref())?;
+    tablespace.as_ref().map_or(Ok(()), |space| check_tablespace(&space.name))?;
     check_key_count(columns.len())?;
     Ok(columns.iter().map(|column| IndexKey::ascending(&column.name)).collect())
 }

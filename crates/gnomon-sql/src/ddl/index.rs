@@ -138,6 +138,7 @@ pub(super) fn define_index(
         tree: table.tree,
         partition_trees: BTreeMap::new(),
         page_size: None,
+        is_clustered: false,
     };
     check_unique(table, &index, primary)?;
     Ok(index)
@@ -184,8 +185,22 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
 /// locked out.
 pub(super) fn build_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, mut index: Index) -> Result<Arc<Table>> {
     ddl.new_index_trees(table, &mut index)?;
+    fill_index(ddl, "CREATE INDEX", table, &index)?;
+    let mut changed = (**table).clone();
+    changed.indexes.push(index);
+    ddl.change(|catalog| catalog.put_table(changed))
+}
+
+/// Fills the trees of an index from the rows of a table, or of a partition; `command` names the statement in views of
+/// its progress.
+pub(super) fn fill_index(
+    ddl: &mut Ddl<'_>,
+    command: &'static str,
+    table: &Arc<Table>,
+    index: &Index,
+) -> Result<()> {
     let (source, built) = (table.clone(), index.clone());
-    let _shown = ddl.session.show_progress("CREATE INDEX", table);
+    let _shown = ddl.session.show_progress(command, table);
     ddl.session.with_context(&[], move |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, source.clone(), Arc::from([]))?;
         let mut rows = TableReader::new(source.clone());
@@ -200,8 +215,5 @@ pub(super) fn build_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, mut index: Inde
             ctx.row_done();
         }
         Ok(())
-    })?;
-    let mut changed = (**table).clone();
-    changed.indexes.push(index);
-    ddl.change(|catalog| catalog.put_table(changed))
+    })
 }

@@ -12,6 +12,7 @@ mod alter;
 mod alter_column;
 mod attach;
 mod clauses;
+mod cluster;
 mod column;
 mod comment;
 mod constraint;
@@ -115,6 +116,7 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::AlterSequence(alter) => ddl.giving_way(|ddl| sequence::alter_sequence(ddl, alter)),
         Statement::Rename(rename) => ddl.giving_way(|ddl| rename::rename(ddl, rename)),
         Statement::Reindex(reindex) => ddl.giving_way(|ddl| reindex::reindex(ddl, reindex)),
+        Statement::Cluster(cluster) => ddl.giving_way(|ddl| cluster::cluster(ddl, cluster)),
         Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
         Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
         Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),

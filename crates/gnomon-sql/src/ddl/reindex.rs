@@ -1,11 +1,13 @@
-//! REINDEX: tables are written anew with their indexes.
+//! REINDEX: the entries of a table's indexes are written anew.
+//!
+//! The entries of a primary key are the rows of its table, so that there is nothing to write of them.
 
 use std::sync::Arc;
 
 use gnomon_engine::TreeLock;
 use gnomon_parser::ast::{Reindex, ReindexTarget, RelationName};
 
-use super::{Ddl, clauses::check_tablespace};
+use super::{Ddl, clauses::check_tablespace, index::fill_index};
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
     catalog::{
@@ -32,10 +34,7 @@ impl Options {
             match &*option.name.name {
                 "concurrently" => options.is_concurrent = option_is_on(option)?,
                 "verbose" => options.is_verbose = option_is_on(option)?,
-                "tablespace" => {
-                    let space = gnomon_parser::ast::Ident::new(option_text(option)?);
-                    check_tablespace(Some(&space))?;
-                }
+                "tablespace" => check_tablespace(option_text(option)?)?,
                 other => {
                     let message = format!("unrecognized REINDEX option \"{other}\"");
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(option.name.position));
@@ -81,8 +80,7 @@ pub(super) fn reindex(ddl: &mut Ddl<'_>, reindex: &Reindex) -> Result<Tag> {
     }
     for table in tables {
         ddl.lock_table(&table, TreeLock::Exclusive)?;
-        let same = (*table).clone();
-        ddl.rewrite(&table, same, None)?;
+        rebuild(ddl, &table)?;
         for index in table.all_indexes().filter(|_| options.is_verbose) {
             let message = format!("index \"{}\" was reindexed", index.name);
             ddl.notices
@@ -90,6 +88,17 @@ pub(super) fn reindex(ddl: &mut Ddl<'_>, reindex: &Reindex) -> Result<Tag> {
         }
     }
     tag("REINDEX")
+}
+
+/// Writes the entries of a table's indexes to new trees.
+fn rebuild(ddl: &mut Ddl<'_>, table: &Arc<Table>) -> Result<()> {
+    let mut changed = (**table).clone();
+    for (former, index) in table.indexes.iter().zip(&mut changed.indexes) {
+        ddl.drop_index_trees(table, former)?;
+        ddl.new_index_trees(table, index)?;
+        fill_index(ddl, "REINDEX", table, index)?;
+    }
+    ddl.change(|catalog| catalog.put_table(changed)).map(drop)
 }
 
 /// The table whose indexes those of a partition are parts of, or the table itself.

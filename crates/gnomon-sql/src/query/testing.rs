@@ -147,6 +147,7 @@ impl TestDatabase {
                 tree: if primary { tree } else { txn.create_tree().expect("a tree") },
                 partition_trees: Default::default(),
                 page_size: None,
+                is_clustered: false,
             };
             self.next_oid += 1;
             if primary { table.primary_key = Some(made) } else { table.indexes.push(made) }

@@ -5,8 +5,7 @@ use gnomon_parser::ast::Unsupported;
 use crate::SqlError;
 
 /// Advice by the statement's name.
-const HINTS: [(&str, &str); 10] = [
-    ("CLUSTER", "Rows stand in the order of the primary key."),
+const HINTS: [(&str, &str); 9] = [
     ("LISTEN", "Ask a table for what is new."),
     ("NOTIFY", "Write what is new into a table."),
     ("GRANT", "Who is let in is decided when the server starts, see gnomon serve --help."),
@@ -36,7 +35,6 @@ mod tests {
     #[test]
     fn the_names_of_statements_are_the_parsers() {
         let statements = [
-            "CLUSTER t",
             "LISTEN c",
             "NOTIFY c",
             "GRANT SELECT ON t TO u",

@@ -81,6 +81,12 @@ impl Session {
                 }
                 define(&mut self.context, &command.parsed.statement, notices)
             }
+            Statement::Cluster(cluster) => {
+                if cluster.table.is_none() {
+                    self.context.refuse_in_transaction("CLUSTER", command.company)?;
+                }
+                define(&mut self.context, &command.parsed.statement, notices)
+            }
             Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),

@@ -371,7 +371,7 @@ pub(super) fn indexes(system: System<'_>, rows: &mut Rows) {
             ("indisprimary", yes(primary)),
             ("indisexclusion", yes(false)),
             ("indimmediate", yes(true)),
-            ("indisclustered", yes(false)),
+            ("indisclustered", yes(index.is_clustered)),
             ("indisvalid", yes(true)),
             ("indcheckxmin", yes(false)),
             ("indisready", yes(true)),
