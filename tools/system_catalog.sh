@@ -116,3 +116,8 @@ table pg_description "select objoid, classoid, objsubid, description from pg_des
     or classoid = 'pg_namespace'::regclass and objoid = 11
     or classoid = 'pg_proc'::regclass
   order by classoid, objoid"
+# The names of all functions but window functions, and of all types, by which an object that is missing here is told from one that is nowhere.
+ask -c "select distinct proname::text collate \"C\" from pg_proc where pronamespace = 'pg_catalog'::regnamespace
+  and prokind <> 'w' order by 1" > "$out/function_names.txt"
+ask -c "select typname::text collate \"C\" from pg_type where typnamespace = 'pg_catalog'::regnamespace and typrelid = 0
+  and typname not like '\_%' order by 1" > "$out/type_names.txt"

@@ -5,7 +5,10 @@
 //! most preferred types where a cast is needed; then literals of unknown type take the category that the candidates
 //! left offer, string above others, or at last the type that all known arguments have.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use super::{
     AggregateRef, Body, CastRef, Function, FunctionRef, NullList, SetFunctionRef, Volatility, aggregates,
@@ -344,28 +347,11 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
     }
 }
 
-/// True if PostgreSQL has functions of this name for features that are not built here: documents, text search, large
-/// objects, notifications, ranges.
+/// True if PostgreSQL has functions of this name, and there are none here.
 fn is_unsupported(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "to_json",
-        "to_jsonb",
-        "row_to_json",
-        "array_to_json",
-        "xmlagg",
-        "xmlparse",
-        "to_tsvector",
-        "to_tsquery",
-        "plainto_tsquery",
-        "setweight",
-        "pg_notify",
-        "range_agg",
-        "range_intersect_agg",
-        "pg_logical_emit_message",
-        "query_to_xml",
-    ];
-    const PREFIXES: [&str; 6] = ["json_", "jsonb_", "lo_", "ts_", "pg_replication_", "pg_stat_get_"];
-    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    static NAMES: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| include_str!("../catalog/system/data/function_names.txt").lines().collect());
+    NAMES.contains(name) && !FUNCTIONS.has(name) && !SETS.has(name) && !AGGREGATES.has(name)
 }
 
 /// The error of a polymorphic argument of unknown type.

@@ -1,5 +1,7 @@
 //! Type names: from the parser's syntax or from text to a type with its modifier, and back (`format_type`).
 
+use std::{collections::HashSet, sync::LazyLock};
+
 use gnomon_parser::{
     ErrorKind,
     ast::{ColumnReference, Constant, Expr, QualifiedName, TypeName, Value},
@@ -194,43 +196,16 @@ fn interval_modifier(mask: i64, precision: Option<u8>) -> Result<TypeMod> {
     }
 }
 
-/// Types that PostgreSQL has and this does not.
-const UNSUPPORTED: [&str; 30] = [
-    "json",
-    "jsonb",
-    "jsonpath",
-    "xml",
-    "money",
-    "bit",
-    "varbit",
-    "inet",
-    "cidr",
-    "macaddr",
-    "macaddr8",
-    "point",
-    "line",
-    "lseg",
-    "box",
-    "path",
-    "polygon",
-    "circle",
-    "tsvector",
-    "tsquery",
-    "timetz",
-    "int4range",
-    "int8range",
-    "numrange",
-    "tsrange",
-    "tstzrange",
-    "daterange",
-    "xid",
-    "tid",
-    "pg_lsn",
-];
+/// True if PostgreSQL has a type of this name.
+fn is_of_postgres(name: &str) -> bool {
+    static NAMES: LazyLock<HashSet<&str>> =
+        LazyLock::new(|| include_str!("../catalog/system/data/type_names.txt").lines().collect());
+    NAMES.contains(name)
+}
 
 /// The error for a type of a statement that is not known, which may be one of PostgreSQL's.
 fn unsupported(error: SqlError, name: &TypeName) -> SqlError {
-    let Some(typname) = typname(&name.name).filter(|typname| UNSUPPORTED.contains(typname)) else {
+    let Some(typname) = typname(&name.name).filter(|typname| is_of_postgres(typname)) else {
         return error;
     };
     if error.state() != SqlState::UNDEFINED_OBJECT {
