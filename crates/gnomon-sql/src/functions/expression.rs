@@ -255,6 +255,12 @@ fn describe(error: &regex::Error) -> SqlError {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
     refused(match reason {
+        "backreferences are not supported" => {
+            return SqlError::unsupported("a back reference in a regular expression");
+        }
+        reason if reason.starts_with("look-around") => {
+            return SqlError::unsupported("a lookahead or lookbehind in a regular expression");
+        }
         "unclosed group" | "unopened group" => "parentheses () not balanced",
         "unclosed character class" => "brackets [] not balanced",
         "repetition operator missing expression" => "quantifier operand invalid",
