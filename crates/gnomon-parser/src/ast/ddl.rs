@@ -418,11 +418,6 @@ pub enum ObjectKind {
     View,
     MaterializedView,
     Schema,
-    Procedure,
-    Column,
-    Constraint,
-    Database,
-    Role,
 }
 
 /// DROP of relations and schemas.
@@ -473,12 +468,65 @@ pub enum OwnedObject {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]
 pub struct Comment {
-    pub kind: ObjectKind,
-    pub name: QualifiedName,
-    /// Of a constraint: the table that it is of.
-    pub table: Option<QualifiedName>,
-    /// Of a procedure: its parameters, if they are given.
-    pub parameters: Option<Vec<RoutineParameter>>,
+    pub object: CommentedObject,
     /// None for NULL.
     pub text: Option<Box<str>>,
+}
+
+/// The object of a comment.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as what they are")]
+pub enum CommentedObject {
+    Relation {
+        kind: ObjectKind,
+        name: QualifiedName,
+    },
+    Column(QualifiedName),
+    Constraint {
+        name: Ident,
+        table: QualifiedName,
+    },
+    /// An object whose name has no schema.
+    Named {
+        kind: NamedKind,
+        name: Ident,
+    },
+    Type(TypeName),
+    Collation(QualifiedName),
+    Routine {
+        kind: RoutineKind,
+        routine: RoutineName,
+    },
+    Operator {
+        name: OperatorName,
+        left: Option<TypeName>,
+        right: TypeName,
+    },
+    Cast {
+        from: TypeName,
+        to: TypeName,
+    },
+}
+
+/// A kind of object whose names have no schemas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as their words")]
+pub enum NamedKind {
+    AccessMethod,
+    Database,
+    Extension,
+    Language,
+    Role,
+    Schema,
+    Tablespace,
+}
+
+/// A kind of routine; ROUTINE is any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as their words")]
+pub enum RoutineKind {
+    Aggregate,
+    Function,
+    Procedure,
+    Routine,
 }

@@ -43,7 +43,7 @@ pub enum Statement {
     Drop(Drop),
     DropRoutine(DropRoutine),
     AlterOwner(AlterOwner),
-    Comment(Comment),
+    Comment(Box<Comment>),
     Transaction(Transaction),
     Set(Set),
     Reset(SettingName),

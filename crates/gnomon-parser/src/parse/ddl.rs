@@ -1,11 +1,11 @@
-//! Indexes, views, sequences and schemas; DROP and COMMENT.
+//! Indexes, views, sequences and schemas; DROP.
 
 use super::{Parser, call, from, name, option, query, routine, types, unsupported, window};
 use crate::{
     Statement,
     ast::{
-        Comment, CreateIndex, CreateSchema, CreateSequence, CreateView, Drop, IndexElement, IndexKey,
-        ObjectKind, Persistence, QualifiedName, SequenceOption, SequenceOptionKind, ViewCheck,
+        CreateIndex, CreateSchema, CreateSequence, CreateView, Drop, IndexElement, IndexKey, ObjectKind,
+        Persistence, QualifiedName, SequenceOption, SequenceOptionKind, ViewCheck,
     },
     error::{Error, ErrorKind, Result},
     keyword::Keyword as K,
@@ -266,49 +266,6 @@ pub(super) fn drop(p: &mut Parser<'_, '_>) -> Result<Statement> {
     };
     let is_cascade = option::cascade(p);
     Ok(Statement::Drop(Drop { kind, names, if_exists, is_cascade, is_concurrent }))
-}
-
-pub(super) fn comment(p: &mut Parser<'_, '_>) -> Result<Statement> {
-    let position = p.expect(K::Comment)?.position();
-    p.expect(K::On)?;
-    let kind = match p.keyword() {
-        Some(K::Table) => ObjectKind::Table,
-        Some(K::Index) => ObjectKind::Index,
-        Some(K::Sequence) => ObjectKind::Sequence,
-        Some(K::View) => ObjectKind::View,
-        Some(K::Schema) => ObjectKind::Schema,
-        Some(K::Procedure) => ObjectKind::Procedure,
-        Some(K::Column) => ObjectKind::Column,
-        Some(K::Constraint) => ObjectKind::Constraint,
-        Some(K::Database) => ObjectKind::Database,
-        Some(K::Role) => ObjectKind::Role,
-        _ => return unsupported::unsupported_object(p, "COMMENT ON", position),
-    };
-    p.bump();
-    let mut parameters = None;
-    let name = match kind {
-        ObjectKind::Procedure => {
-            let routine = routine::routine_name(p)?;
-            parameters = routine.parameters;
-            routine.name
-        }
-        ObjectKind::Schema | ObjectKind::Constraint | ObjectKind::Database | ObjectKind::Role => {
-            QualifiedName(vec![p.name()?])
-        }
-        _ => p.qualified_name()?,
-    };
-    let mut table = None;
-    if kind == ObjectKind::Constraint {
-        p.expect(K::On)?;
-        if p.is(K::Domain) && p.is_name_at(1) {
-            p.bump();
-            p.refuse("COMMENT ON CONSTRAINT of a domain", position);
-        }
-        table = Some(p.qualified_name()?);
-    }
-    p.expect(K::Is)?;
-    let text = if p.take(K::Null) { None } else { Some(p.string()?) };
-    Ok(Statement::Comment(Comment { kind, name, table, parameters, text }))
 }
 
 pub(super) fn nulls_not_distinct(p: &mut Parser<'_, '_>) -> Result<bool> {

@@ -5,6 +5,7 @@
 
 mod alter;
 mod call;
+mod comment;
 mod create;
 mod cursor;
 mod ddl;

@@ -230,6 +230,22 @@ pub(super) fn routine_name(p: &mut Parser<'_, '_>) -> Result<RoutineName> {
     Ok(RoutineName { name, parameters })
 }
 
+/// The name of an aggregate with its arguments (aggregate_with_argtypes).
+pub(super) fn aggregate_name(p: &mut Parser<'_, '_>) -> Result<RoutineName> {
+    let name = p.function_name()?;
+    p.expect_char('(')?;
+    if p.take_char('*') {
+        p.expect_char(')')?;
+        return Ok(RoutineName { name, parameters: Some(Vec::new()) });
+    }
+    let mut parameters = if p.is(K::Order) { Vec::new() } else { p.list(parameter)? };
+    if p.take_all(&[K::Order, K::By])? {
+        parameters.extend(p.list(parameter)?);
+    }
+    p.expect_char(')')?;
+    Ok(RoutineName { name, parameters: Some(parameters) })
+}
+
 pub(super) fn drop_procedures(p: &mut Parser<'_, '_>) -> Result<Statement> {
     p.expect(K::Procedure)?;
     let if_exists = option::if_exists(p);

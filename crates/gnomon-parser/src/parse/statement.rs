@@ -1,6 +1,8 @@
 //! Which statement a text is.
 
-use super::{Parser, alter, call, create, cursor, ddl, dml, from, option, query, session, unsupported};
+use super::{
+    Parser, alter, call, comment, create, cursor, ddl, dml, from, option, query, session, unsupported,
+};
 use crate::{
     Statement,
     ast::{Backup, Cluster, Lock, LockMode, Maintenance, Reindex, ReindexTarget},
@@ -26,7 +28,7 @@ pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
         K::Alter => alter::alter(p),
         K::Drop => ddl::drop(p),
         K::Truncate => dml::truncate(p),
-        K::Comment => ddl::comment(p),
+        K::Comment => comment::comment(p),
         K::Begin | K::Start | K::Commit | K::End | K::Rollback | K::Abort | K::Savepoint | K::Release => {
             session::transaction(p)
         }

@@ -13,7 +13,7 @@ pub mod system;
 
 pub use names::{choose_index_name, choose_name};
 pub use snapshot::{
-    CONSTRAINT_COMMENT, Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA, PUBLIC_SCHEMA_OID, Relation,
-    SettingKey,
+    BUILT_IN_COMMENT, CONSTRAINT_COMMENT, Catalog, CommentKey, FIRST_USER_OID, PUBLIC_SCHEMA,
+    PUBLIC_SCHEMA_OID, Relation, SettingKey,
 };
 pub use store::{CATALOG_TREE, SEQUENCE_TREE};

@@ -60,6 +60,10 @@ pub type CommentKey = (Oid, u32);
 /// Stands for the column's number in comments on key constraints, whose identifier is that of their index.
 pub const CONSTRAINT_COMMENT: u32 = u32::MAX;
 
+/// Stands, with the identifier of their system catalog in its other bits, for the column's number in comments on
+/// objects that the system catalogs define. An empty text is in place of a description that was taken away.
+pub const BUILT_IN_COMMENT: u32 = 1 << 31;
+
 /// The key of a setting's value in new sessions: the role, empty for all, and the setting's name.
 pub type SettingKey = (String, String);
 
@@ -150,6 +154,10 @@ impl Catalog {
     /// The procedure of this name in this schema.
     pub fn procedure(&self, schema: &str, name: &str) -> Option<&Arc<Procedure>> {
         self.procedures.values().find(|procedure| procedure.name == name && procedure.schema == schema)
+    }
+    /// The comments on an object and its parts.
+    pub fn comments_on(&self, object: Oid) -> impl Iterator<Item = (CommentKey, &Arc<str>)> {
+        self.comments.range((object, 0)..=(object, u32::MAX)).map(|(key, text)| (*key, text))
     }
     /// All comments.
     pub fn comments(&self) -> impl Iterator<Item = (CommentKey, &Arc<str>)> {

@@ -354,11 +354,6 @@ fn kind_name(kind: ObjectKind) -> &'static str {
         ObjectKind::View => "view",
         ObjectKind::MaterializedView => "materialized view",
         ObjectKind::Schema => "schema",
-        ObjectKind::Procedure => "procedure",
-        ObjectKind::Column => "column",
-        ObjectKind::Constraint => "constraint",
-        ObjectKind::Database => "database",
-        ObjectKind::Role => "role",
     }
 }
 

@@ -121,7 +121,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("CREATE TABLE n (a int CONSTRAINT c CHECK (a > 0)); COMMENT ON CONSTRAINT c ON n IS 'x'", Works),
     ("COMMENT ON CONSTRAINT t_pkey ON t IS 'x'", Works),
     ("COMMENT ON CONSTRAINT nosuch ON t IS 'x'", Refused("42704")),
-    ("COMMENT ON DATABASE gnomon IS 'x'", Notice("COMMENT ON DATABASE has no effect")),
+    ("COMMENT ON DATABASE gnomon IS 'x'", Works),
     ("SELECT a FROM t WITH (nolock)", Refused("42601")),
     ("SELECT TOP 5 a FROM t", Refused("42601")),
     ("SELECT first_value(b) IGNORE NULLS OVER (ORDER BY a) FROM t", Refused("42601")),

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        CONSTRAINT_COMMENT, CommentKey, Relation,
+        BUILT_IN_COMMENT, CONSTRAINT_COMMENT, CommentKey, Relation,
         model::{Oid, Table, View},
     },
     syntax::parse_query,
@@ -31,6 +31,9 @@ const PG_NAMESPACE: Oid = 2615;
 const PG_CONSTRAINT: Oid = 2606;
 const PG_ATTRDEF: Oid = 2604;
 const PG_REWRITE: Oid = 2618;
+/// `pg_class.oid` of the catalogs of objects that all databases of a server share: `pg_database`, `pg_authid`,
+/// `pg_tablespace`.
+const SHARED: [Oid; 3] = [1262, 1260, 1213];
 
 /// An object as pg_depend names it: its catalog, its identifier and the number of a column, or 0.
 type Address = (Oid, Oid, usize);
@@ -215,6 +218,8 @@ impl<'a> System<'a> {
             (PG_NAMESPACE, id, 0)
         } else if id & 0x8000_0000 != 0 || column == CONSTRAINT_COMMENT {
             (PG_CONSTRAINT, id, 0)
+        } else if column & BUILT_IN_COMMENT != 0 {
+            (column & !BUILT_IN_COMMENT, id, 0)
         } else if catalog.procedure_by_oid(id).is_some() {
             (PG_PROC, id, 0)
         } else {
@@ -224,17 +229,29 @@ impl<'a> System<'a> {
 
     /// The comment on an object of a catalog, of any if none is given.
     pub(super) fn comment(self, class: Option<Oid>, id: Oid, column: u32) -> Option<&'a str> {
-        let on_constraint = (column == 0).then_some((id, CONSTRAINT_COMMENT));
-        let keys = [(id, column)].into_iter().chain(on_constraint);
-        let matching = keys.filter(|key| class.is_none_or(|class| self.commented(*key).0 == class));
-        let given = matching.filter_map(|key| self.catalog().comment(key)).next();
-        given.or_else(|| reference::description(class, id).filter(|_| column == 0))
+        let of_object = self.catalog().comments_on(id).filter(|(key, _)| {
+            let (found, _, number) = self.commented(*key);
+            number == usize::try_from(column).unwrap_or(0) && class.is_none_or(|class| found == class)
+        });
+        let given = of_object.map(|(_, text)| &**text).next();
+        let text = given.or_else(|| reference::description(class, id).filter(|_| column == 0));
+        text.filter(|text| !text.is_empty())
+    }
+
+    /// The comments on objects of one database, or on those that all databases of a server share.
+    fn comments(self, shared: bool) -> impl Iterator<Item = (Address, &'a str)> {
+        let all = self.catalog().comments().map(move |(key, text)| (self.commented(key), &**text));
+        all.filter(move |((class, ..), text)| SHARED.contains(class) == shared && !text.is_empty())
     }
 }
 
 /// `pg_description`.
 pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
-    for known in reference::DESCRIPTIONS.iter() {
+    let known = reference::DESCRIPTIONS.iter().filter(|known| {
+        let key = (known.object, BUILT_IN_COMMENT | known.class);
+        system.catalog().comment(key).is_none()
+    });
+    for known in known {
         rows.add([
             ("objoid", oid(known.object)),
             ("classoid", oid(known.class)),
@@ -242,14 +259,20 @@ pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
             ("description", string(known.text)),
         ]);
     }
-    for (key, text) in system.catalog().comments() {
-        let (class, object, column) = system.commented(key);
+    for ((class, object, column), text) in system.comments(false) {
         rows.add([
             ("objoid", oid(object)),
             ("classoid", oid(class)),
             ("objsubid", int(column)),
-            ("description", string(&**text)),
+            ("description", string(text)),
         ]);
+    }
+}
+
+/// `pg_shdescription`.
+pub(super) fn shared_descriptions(system: System<'_>, rows: &mut Rows) {
+    for ((class, object, _), text) in system.comments(true) {
+        rows.add([("objoid", oid(object)), ("classoid", oid(class)), ("description", string(text))]);
     }
 }
 

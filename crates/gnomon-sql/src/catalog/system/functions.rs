@@ -266,7 +266,7 @@ impl System<'_> {
                 or_null(self.described(*class, *oid, *column).map(text))
             }
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
-            ("obj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
+            ("obj_description" | "shobj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
                 or_null(class.and_then(|class| self.comment(Some(class), *oid, 0)).map(text))
             }
@@ -274,7 +274,6 @@ impl System<'_> {
                 let number = u32::try_from(*number).ok().filter(|number| *number > 0);
                 or_null(number.and_then(|number| self.comment(Some(PG_CLASS), *oid, number)).map(text))
             }
-            ("shobj_description", [Datum::Oid(_), Datum::Text(_)]) => Datum::Null,
             // Unknown: nothing counts the pages of a tree.
             (
                 "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size",

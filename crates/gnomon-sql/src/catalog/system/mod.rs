@@ -169,6 +169,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_namespace" => relations::namespaces(system, &mut rows),
             "pg_sequence" => relations::sequences(system, &mut rows),
             "pg_description" => dependencies::descriptions(system, &mut rows),
+            "pg_shdescription" => dependencies::shared_descriptions(system, &mut rows),
             "pg_depend" => dependencies::dependencies(system, &mut rows),
             "pg_rewrite" => relations::rewrites(system, &mut rows),
             "pg_tables" => relations::table_list(system, &mut rows),
