@@ -23,8 +23,10 @@ effect do not count. Of each statement:
   different  another answer
   none       cancelled since it took too long, or the connection or psql had ended, or the whole file took too long
 
---table writes the table, --details each statement that is not the same, with both answers. --floor compares with the
-percentages of a file, and fails if one has become lower or a 42601 stands where PostgreSQL has none. `--floor FILE
+The percentages count neither cascades nor plans; the second counts no statement either that is refused for a feature
+which is missing as a whole. --table writes the table of files, and one of those features; --details writes each statement
+that is not the same, with both answers. --floor compares with the percentages of a file, and fails if one has become lower
+or a 42601 stands where PostgreSQL has none. `--floor FILE
 --raise` writes those that have become higher. With --optional it is no failure if apt has no such source package.
 """
 
@@ -57,6 +59,44 @@ timetz timestamp timestamptz interval select select_into select_distinct select_
 select_having subselect union case join aggregates window with portals portals_p2 prepare prepared_xacts transactions
 sequence identity limit insert insert_conflict update delete returning copy2 copyselect namespace truncate
 """.split()
+
+# Features that are missing as a whole, by the messages of statements that are refused for them.
+FEATURES = [
+    ("temporary tables", r"temporary (table|view|sequence)"),
+    ("functions", r"(CREATE|ALTER|DROP) (FUNCTION|AGGREGATE|OPERATOR|LANGUAGE|EXTENSION|ROUTINE)|DO is|language"),
+    ("triggers", r"(CREATE|ALTER|DROP) (CONSTRAINT |EVENT )?TRIGGER|TRIGGER is"),
+    ("rules", r"(CREATE|ALTER|DROP) RULE"),
+    ("data-modifying WITH", r"data-modifying statement in WITH"),
+    ("MERGE", r"MERGE"),
+    ("inheritance", r"inheritance|INHERIT|typed table|TABLE ... OF"),
+    ("CREATE TABLE LIKE", r"CREATE TABLE LIKE"),
+    ("partitions", r"PARTITION BY (RANGE|LIST)|partition"),
+    ("foreign keys", r"FOREIGN KEY"),
+    ("generated columns", r"generated column"),
+    ("constraints", r"constraint|CONSTRAINT|EXCLUDE|NO INHERIT|NULLS NOT DISTINCT|NOT VALID"),
+    ("kinds of indexes", r"index|operator class|ON CONFLICT"),
+    ("materialized views", r"MATERIALIZED VIEW"),
+    ("updatable views", r"CHECK OPTION|a view's|a view is"),
+    ("roles", r"GRANT|REVOKE|(CREATE|ALTER|DROP|REASSIGN) (ROLE|USER|GROUP|POLICY|OWNED)|ROW LEVEL|DEFAULT PRIVILEGES|SECURITY LABEL"),
+    ("TABLESAMPLE", r"TABLESAMPLE"),
+    ("bit strings", r"type (bit|varbit)|literal [BX]'"),
+    ("time with time zone", r"time with time zone|timetz"),
+    ("arrays of several dimensions", r"dimensions|an array of"),
+    ("JSON", r"json"),
+    ("XML", r"xml|XML|DOCUMENT"),
+    ("money", r"money"),
+    ("enums, domains, composite types, casts", r"(CREATE|ALTER|DROP) (TYPE|DOMAIN|CAST|COLLATION|CONVERSION)|composite"),
+    ("ranges", r"range"),
+    ("geometric types", r"type (point|line|lseg|box|path|polygon|circle)"),
+    ("network types", r"type (inet|cidr|macaddr8?)|inet|network"),
+    ("full-text search", r"tsvector|tsquery|TEXT SEARCH|function (ts_|to_ts)"),
+    ("LISTEN", r"LISTEN|NOTIFY|pg_notify"),
+    ("large objects", r"LARGE OBJECT|function lo_"),
+    ("statistics objects", r"STATISTICS"),
+    ("foreign data", r"FOREIGN (DATA|TABLE|SERVER)|SERVER|USER MAPPING"),
+    ("logical replication", r"PUBLICATION|SUBSCRIPTION|replication"),
+    ("storage of a table", r"SET (STORAGE|LOGGED|UNLOGGED|TABLESPACE|ACCESS METHOD|COMPRESSION)|TABLESPACE|COMPRESSION"),
+]
 
 # From the comments of the suite's parallel_schedule.
 DEPENDS = {
@@ -486,6 +526,8 @@ class Result:
     classes: Counter
     syntax: int
     ended: bool
+    # Statements that are refused for a feature that is missing as a whole.
+    features: Counter = dataclasses.field(default_factory=Counter)
 
 
 def run(suite, name, program, parent, details):
@@ -539,6 +581,8 @@ def run(suite, name, program, parent, details):
         right, given = plain(expected[number] or ""), plain(found[number] or "")
         new_states = [state for state in states(given) if state not in states(right)]
         result.syntax += "42601" in new_states and not states(right)
+        if kinds[number] == "refused" and (feature := missing_feature(given)):
+            result.features[feature] += 1
         if details and kinds[number] not in ("same", None):
             details.write(f"==== {name} {number - of_name}: {kinds[number]}\n{without_comments(pieces[number])}\n")
             details.write(f"---- PostgreSQL\n{right}---- Gnomon\n{given}")
@@ -555,19 +599,38 @@ def percent(classes):
     return 100 * classes["same"] / counted if counted else 100.0
 
 
+def missing_feature(answer):
+    """Returns the feature that a statement is refused for, if it is one that is missing as a whole."""
+    message = re.search(r"^ERROR:  0A000: (.*)", answer, re.M)
+    named = (name for name, pattern in FEATURES if message and re.search(pattern, message[1]))
+    return next(named, None)
+
+
+def percent_of_features(classes, features):
+    """Returns what is the same of what is not refused for a missing feature, in per cent."""
+    return percent(classes - Counter(refused=features.total()))
+
+
 def table(results):
-    """Returns the table as Markdown."""
-    head = ["file", "statements", *CLASSES, "42601", "% same without plans and cascades"]
+    """Returns the tables as Markdown: of the files, and of the missing features."""
+    head = ["file", "statements", *CLASSES, "42601", "% same", "% same without missing features"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
-    def line(name, classes, syntax):
+    def line(name, classes, features, syntax):
         cells = [name, sum(classes.values()), *(classes[kind] for kind in CLASSES), syntax, f"{percent(classes):.1f}"]
+        cells.append(f"{percent_of_features(classes, features):.1f}")
         lines.append("| " + " | ".join(map(str, cells)) + " |")
 
     for result in results:
-        line(result.name, result.classes, result.syntax)
+        line(result.name, result.classes, result.features, result.syntax)
     for name, chosen in [("core", [r for r in results if r.name in CORE]), ("all", results)]:
-        line(f"**{name}**", sum((r.classes for r in chosen), Counter()), sum(r.syntax for r in chosen))
+        classes = sum((r.classes for r in chosen), Counter())
+        features = sum((r.features for r in chosen), Counter())
+        line(f"**{name}**", classes, features, sum(r.syntax for r in chosen))
+    lines += ["", "| missing feature | statements refused for it | files of core |", "|---|---|---|"]
+    for feature, count in sum((r.features for r in results), Counter()).most_common():
+        files = [f"{r.name} {r.features[feature]}" for r in results if r.name in CORE and r.features[feature]]
+        lines.append(f"| {feature} | {count} | {', '.join(files)} |")
     return "\n".join(lines) + "\n"
 
 
