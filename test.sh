@@ -82,6 +82,10 @@ tools/clients/run.py --gnomon-only "${GNOMON_CLIENTS:-fast}"
 step "dumps"
 tools/dump.py --program target/debug/gnomon
 
+step "PostgreSQL's regression suite"
+# The files of core, but for two with minutes of joins that have no index; `tools/regression.py` runs all.
+tools/regression.py --optional --program target/debug/gnomon --floor tools/regression.floor core-fast
+
 step "seeded schedules"
 RUSTFLAGS="--cfg shuttle" run_tests -p gnomon-engine --lib --target-dir target/shuttle shuttle_
 

@@ -3,8 +3,8 @@
 
   tools/regression.py [--table docs/regression.md] [--floor FILE [--raise]] [--details FILE] [--optional] [NAME...]
 
-NAME is a file of the suite without `.sql`, or `core` (the files that need no feature which is missing as a whole);
-without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
+NAME is a file of the suite without `.sql`, `core` (the files of scalar types, queries, changes and transactions), or
+`core-fast` (those without the ones that take minutes); without names the whole suite runs. The suite is that of Debian's source package `postgresql-15`, in the version of the
 installed server; it is fetched once, to target/regression. Each file starts on both servers from a database in which
 `test_setup` ran, and what the suite's schedule says that it depends on. psql sends the statements, and the files that a
 COPY fills tables from. The settings are those of PostgreSQL's own driver, but for the styles of dates and intervals,
@@ -59,6 +59,10 @@ timetz timestamp timestamptz interval select select_into select_distinct select_
 select_having subselect union case join aggregates window with portals portals_p2 prepare prepared_xacts transactions
 sequence identity limit insert insert_conflict update delete returning copy2 copyselect namespace truncate
 """.split()
+
+# Files of core that take minutes in a debug build.
+SLOW = {"join", "aggregates"}
+GROUPS = {"core": CORE, "core-fast": [name for name in CORE if name not in SLOW]}
 
 # Features that are missing as a whole, by the messages of statements that are refused for them.
 FEATURES = [
@@ -687,9 +691,9 @@ def main():
     all_names = schedule(suite)
     names = []
     for name in arguments.names or all_names:
-        if name != "core" and name not in all_names:
+        if name not in GROUPS and name not in all_names:
             fail(f"the suite has no file {name}")
-        names += CORE if name == "core" else [name]
+        names += GROUPS.get(name, [name])
     parent = tempfile.mkdtemp(prefix="regression-")
     os.chmod(parent, 0o755)
     # PostgreSQL's server reads the suite's data as another user.
