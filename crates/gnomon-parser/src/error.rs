@@ -11,6 +11,8 @@ pub enum ErrorKind {
     Syntax,
     /// 22025: an escape in a string is not whole.
     InvalidEscape,
+    /// 22P06: an escape in a string is not allowed here, or, of a warning, will not be one by the SQL standard.
+    NonstandardEscape,
     /// 22021: the escapes of a string give bytes that are not UTF-8.
     InvalidBytes,
     /// 42602: a name is not one.
@@ -37,6 +39,7 @@ impl ErrorKind {
         match self {
             ErrorKind::Syntax => "42601",
             ErrorKind::InvalidEscape => "22025",
+            ErrorKind::NonstandardEscape => "22P06",
             ErrorKind::InvalidBytes => "22021",
             ErrorKind::InvalidName => "42602",
             ErrorKind::InvalidParameter => "22023",
@@ -51,12 +54,14 @@ impl ErrorKind {
 }
 
 /// An error of a text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Error {
     /// Its kind.
     pub kind: ErrorKind,
     /// PostgreSQL's message.
     pub message: String,
+    /// More about it, if PostgreSQL tells more.
+    pub detail: Option<&'static str>,
     /// Advice, if PostgreSQL gives one.
     pub hint: Option<&'static str>,
     /// The byte of the text that it is about.
@@ -69,12 +74,17 @@ pub type Result<T, E = Box<Error>> = std::result::Result<T, E>;
 impl Error {
     /// Returns an error of a kind.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>, position: Position) -> Box<Error> {
-        Box::new(Error { kind, message: message.into(), hint: None, position })
+        Box::new(Error { kind, message: message.into(), detail: None, hint: None, position })
     }
 
     /// Returns an error of the grammar.
     pub(crate) fn syntax(message: impl Into<String>, position: Position) -> Box<Error> {
         Error::new(ErrorKind::Syntax, message, position)
+    }
+
+    pub(crate) fn detail(mut self: Box<Self>, detail: &'static str) -> Box<Error> {
+        self.detail = Some(detail);
+        self
     }
 
     pub(crate) fn hint(mut self: Box<Self>, hint: &'static str) -> Box<Error> {

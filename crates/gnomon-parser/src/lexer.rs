@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     keyword::Keyword,
     position::Position,
+    string_rules::StringRules,
 };
 
 /// The longest name, in bytes.
@@ -32,7 +33,7 @@ pub(crate) enum Kind {
     Number,
     /// `'...'`.
     String,
-    /// `E'...'`.
+    /// `E'...'`, or `'...'` where backslashes escape in it.
     EscapeString,
     /// `U&'...'`.
     UnicodeString,
@@ -96,6 +97,10 @@ pub(crate) struct Lexer<'a> {
     at: usize,
     /// True if tokens have no position.
     pub is_apart: bool,
+    /// The meaning of backslashes in strings.
+    pub rules: StringRules,
+    /// The warnings about strings that were read.
+    pub warnings: Vec<Error>,
     /// The error, once a token was [`Kind::Wrong`].
     pub error: Option<Box<Error>>,
 }
@@ -124,7 +129,13 @@ fn is_self(byte: u8) -> bool {
 impl<'a> Lexer<'a> {
     /// Returns the tokens of `text` from the byte `at` on.
     pub(crate) fn new(text: &'a str, at: usize) -> Lexer<'a> {
-        Lexer { text, at, is_apart: false, error: None }
+        let rules = StringRules::default();
+        Lexer { text, at, is_apart: false, rules, warnings: Vec::new(), error: None }
+    }
+
+    /// Reads strings by other rules.
+    pub(crate) fn by(self, rules: StringRules) -> Lexer<'a> {
+        Lexer { rules, ..self }
     }
 
     /// Returns the tokens of a text that is no part of a statement's: they have no position.
@@ -215,7 +226,8 @@ impl<'a> Lexer<'a> {
         let byte = self.byte(0);
         match byte {
             0 if self.at >= self.text.len() => Ok(Kind::End),
-            b'\'' => self.quoted(start, 1, Kind::String),
+            b'\'' if self.rules.is_standard => self.quoted(start, 1, Kind::String),
+            b'\'' => self.quoted(start, 1, Kind::EscapeString),
             b'e' | b'E' if self.byte(1) == b'\'' => self.quoted(start, 2, Kind::EscapeString),
             b'b' | b'B' if self.byte(1) == b'\'' => self.quoted(start, 2, Kind::BitString),
             b'x' | b'X' if self.byte(1) == b'\'' => self.quoted(start, 2, Kind::HexString),
@@ -224,6 +236,7 @@ impl<'a> Lexer<'a> {
                 Ok(Kind::Keyword(Keyword::Nchar))
             }
             b'u' | b'U' if self.byte(1) == b'&' && self.byte(2) == b'\'' => {
+                self.rules.check_unicode_string(start)?;
                 self.quoted(start, 3, Kind::UnicodeString)
             }
             b'u' | b'U' if self.byte(1) == b'&' && self.byte(2) == b'"' => {
@@ -365,6 +378,7 @@ impl<'a> Lexer<'a> {
     /// A string in quotes whose prefix, with the quote, has so many bytes.
     fn quoted(&mut self, start: usize, prefix: usize, kind: Kind) -> Result<Kind> {
         self.at = start + prefix;
+        let mut first_escaped = None;
         loop {
             match self.byte(0) {
                 b'\'' if self.byte(1) == b'\'' => self.at += 2,
@@ -374,7 +388,16 @@ impl<'a> Lexer<'a> {
                         break;
                     }
                 }
-                b'\\' if kind == Kind::EscapeString && self.at + 1 < self.text.len() => self.at += 2,
+                b'\\' if kind == Kind::EscapeString && self.at + 1 < self.text.len() => {
+                    let escaped = self.byte(1);
+                    first_escaped.get_or_insert(escaped);
+                    if escaped == b'\'' && !self.rules.has_escaped_quotes {
+                        // What is wrong before comes first.
+                        escapes(self.text, start + prefix, self.at)?;
+                        return Err(StringRules::escaped_quote(start));
+                    }
+                    self.at += 2;
+                }
                 _ if self.at >= self.text.len() => {
                     if kind == Kind::EscapeString {
                         // What is wrong inside comes first.
@@ -392,6 +415,11 @@ impl<'a> Lexer<'a> {
         }
         if kind == Kind::EscapeString {
             escapes(self.text, start + prefix, self.at)?;
+        }
+        if let Some(escaped) = first_escaped
+            && prefix == 1
+        {
+            self.warnings.extend(self.rules.warning(escaped, start));
         }
         Ok(kind)
     }
@@ -500,8 +528,14 @@ pub(crate) fn plain(body: &str) -> String {
     value
 }
 
+/// Returns the contents of the escape string that goes from `start` to `end` of the text, with or without an `E`.
+pub(crate) fn escape_string(text: &str, start: usize, end: usize) -> Result<String> {
+    let prefix = if text[start..].starts_with('\'') { 1 } else { 2 };
+    escapes(text, start + prefix, end)
+}
+
 /// Returns the contents of `E'...'` whose body goes from `start` to `end` of the text.
-pub(crate) fn escapes(text: &str, start: usize, end: usize) -> Result<String> {
+fn escapes(text: &str, start: usize, end: usize) -> Result<String> {
     let mut bytes = Vec::with_capacity(end - start);
     let mut has_bytes = false;
     let mut high: Option<u32> = None;

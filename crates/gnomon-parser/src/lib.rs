@@ -15,6 +15,7 @@ pub mod literals;
 mod parse;
 mod position;
 mod print;
+mod string_rules;
 pub mod visit;
 
 use std::ops::Range;
@@ -26,6 +27,7 @@ pub use self::{
     keyword::Keyword,
     parse::{Parsed, Watch},
     position::Position,
+    string_rules::StringRules,
 };
 
 /// The longest text that is parsed, in bytes.
@@ -49,10 +51,12 @@ pub struct Statements<'a, 'w> {
 }
 
 impl<'a, 'w> Statements<'a, 'w> {
-    /// Reads the statements of `text`. `watch` is told now and then how many tokens have been read; true ends the work.
-    pub fn new(text: &'a str, watch: Watch<'w>) -> Result<Statements<'a, 'w>> {
+    /// Reads the statements of `text`, its strings by `rules`. `watch` is told now and then how many tokens have been
+    /// read; true ends the work.
+    pub fn new(text: &'a str, rules: StringRules, watch: Watch<'w>) -> Result<Statements<'a, 'w>> {
         check_length(text)?;
-        Ok(Statements { parser: parse::Parser::new(text, Lexer::new(text, 0), watch), is_done: false })
+        let lexer = Lexer::new(text, 0).by(rules);
+        Ok(Statements { parser: parse::Parser::new(text, lexer, watch), is_done: false })
     }
 }
 
@@ -71,16 +75,16 @@ impl Iterator for Statements<'_, '_> {
 
 /// Parses a text of statements that semicolons separate. Empty statements are left out.
 pub fn parse(text: &str) -> Result<Vec<Parsed>> {
-    Statements::new(text, &mut |_| false)?.collect()
+    Statements::new(text, StringRules::default(), &mut |_| false)?.collect()
 }
 
-/// Parses the statement that stands in this range of a text, as [`Parsed::range`] has it. Positions are in the whole
-/// text.
-pub fn parse_range(text: &str, range: Range<usize>) -> Result<Parsed> {
+/// Parses the statement that stands in this range of a text, as [`Parsed::range`] has it, by the rules
+/// of strings that the text was read by. Positions are in the whole text.
+pub fn parse_range(text: &str, range: Range<usize>, rules: StringRules) -> Result<Parsed> {
     check_length(text)?;
     let text = &text[..range.end];
     let mut watch = |_| false;
-    let mut parser = parse::Parser::new(text, Lexer::new(text, range.start), &mut watch);
+    let mut parser = parse::Parser::new(text, Lexer::new(text, range.start).by(rules), &mut watch);
     parser
         .next_statement()?
         .ok_or_else(|| Error::syntax("syntax error at end of input", Position::new(range.end)))

@@ -97,7 +97,7 @@ impl Literal {
                 text.get(start..end).map(str::to_owned)
             }
             LiteralKind::String => text.get(start + 1..end).map(lexer::plain),
-            LiteralKind::EscapeString => lexer::escapes(text, start + 2, end).ok(),
+            LiteralKind::EscapeString => lexer::escape_string(text, start, end).ok(),
         }
     }
 

@@ -365,7 +365,8 @@ fn detail_of(conflict: gnomon_engine::Conflict) -> Option<&'static str> {
 impl From<Box<gnomon_parser::Error>> for SqlError {
     fn from(error: Box<gnomon_parser::Error>) -> Self {
         let error = *error;
-        let told = SqlError::new(SqlState(error.kind.sqlstate()), error.message).at(error.position);
+        let mut told = SqlError::new(SqlState(error.kind.sqlstate()), error.message).at(error.position);
+        told.0.detail = error.detail.map(str::to_owned);
         match error.hint {
             Some(hint) => told.hint(hint),
             None if error.kind == ErrorKind::TooComplex => told.hint("Nest the statement less deeply."),

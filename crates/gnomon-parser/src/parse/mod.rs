@@ -60,6 +60,8 @@ pub struct Parsed {
     pub range: std::ops::Range<usize>,
     /// Names that were too long: in full, and as they are in the tree. A notice of PostgreSQL's tells of each.
     pub cut_names: Vec<(Box<str>, Box<str>)>,
+    /// PostgreSQL's warnings about its strings.
+    pub warnings: Vec<Error>,
 }
 
 /// Tells how many tokens have been read; true ends the work.
@@ -133,6 +135,7 @@ impl<'a, 'w> Parser<'a, 'w> {
             tokens: self.taken - first,
             range: start..self.end,
             cut_names: std::mem::take(&mut self.cut_names),
+            warnings: std::mem::take(&mut self.lexer.warnings),
         }))
     }
 

@@ -100,7 +100,7 @@ impl Parser<'_, '_> {
         let text = self.text_of(token);
         Ok(match token.kind {
             Kind::String => lexer::plain(&text[1..]),
-            Kind::EscapeString => lexer::escapes(self.text, token.start as usize + 2, token.end as usize)?,
+            Kind::EscapeString => lexer::escape_string(self.text, token.start as usize, token.end as usize)?,
             Kind::UnicodeString => {
                 let plain = lexer::plain(&text[3..]);
                 unicode(self, &plain, token)?
@@ -188,10 +188,11 @@ fn unicode(p: &mut Parser<'_, '_>, value: &str, token: Token) -> Result<String> 
         let given = p.bump();
         let text = p.text_of(given);
         let error = |message: &str| lexer::near(message, p.text, given.start as usize, given.end as usize);
-        if given.kind != Kind::String {
-            return Err(error("UESCAPE must be followed by a simple string literal"));
-        }
-        let plain = lexer::plain(&text[1..]);
+        let plain = match given.kind {
+            Kind::String => lexer::plain(&text[1..]),
+            Kind::EscapeString => lexer::escape_string(p.text, given.start as usize, given.end as usize)?,
+            _ => return Err(error("UESCAPE must be followed by a simple string literal")),
+        };
         mark = match plain.as_bytes() {
             [byte] if !byte.is_ascii_hexdigit() && !b"+'\" \t\n\r\x0c".contains(byte) => char::from(*byte),
             _ => return Err(error("invalid Unicode escape character")),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use gnomon_parser::{
-    Position,
+    Position, StringRules,
     ast::{self, FunctionCall, Statement, Transaction},
 };
 
@@ -152,13 +152,13 @@ fn bind_arguments(
     Ok(Some(arguments))
 }
 
-/// The statements of a procedure. `notices` get those of names that were cut.
+/// The statements of a procedure, its strings read by the usual rules. `notices` get those of names that were cut.
 ///
 /// # Errors
 /// 42601, and 0A000 for what cannot be part of one.
 pub(crate) fn parse_body(procedure: &Procedure, notices: &mut Vec<Notice>) -> Result<Vec<Parsed>> {
     let body = &procedure.body;
-    let statements = syntax::parse(body, &mut |_| Ok(()), notices)
+    let statements = syntax::parse(body, StringRules::default(), &mut |_| Ok(()), notices)
         .and_then(|statements| {
             statements.into_iter().map(|one| one.into_parsed(body)).collect::<Result<Vec<_>>>()
         })

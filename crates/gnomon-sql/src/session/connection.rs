@@ -121,11 +121,12 @@ impl Session {
     pub(super) fn parse(&mut self, sql: &str) -> Result<(Vec<Written>, Held)> {
         let mut memory = self.context.memory.hold(0)?;
         let mut notices = Vec::new();
+        let rules = self.context.settings.string_rules();
         let mut watch = |tokens| {
             self.context.interrupt.check()?;
             memory.set(syntax::parsing_bytes(sql, tokens))
         };
-        let parsed = syntax::parse(sql, &mut watch, &mut notices);
+        let parsed = syntax::parse(sql, rules, &mut watch, &mut notices);
         self.context.leave_notices(notices);
         Ok((parsed.map_err(|error| error.located_in(sql))?, memory))
     }

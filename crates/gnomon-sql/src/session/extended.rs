@@ -31,7 +31,9 @@ impl Session {
     pub(super) fn prepare_text(&mut self, name: &str, sql: &str, parameters: &[Option<Type>]) -> Result<()> {
         let _alarm = self.context.start_statement()?;
         let declared: Vec<Type> = parameters.iter().map(|ty| ty.unwrap_or(Type::Unknown)).collect();
-        let shares = self.context.settings.plan_cache_mode() != PlanCacheMode::Custom;
+        let settings = &self.context.settings;
+        let shares =
+            settings.plan_cache_mode() != PlanCacheMode::Custom && settings.string_rules().is_usual();
         let known = if shares { self.texts.find_prepared(sql, &declared) } else { None };
         let source = match known {
             Some(text) => Source::Shared(text),

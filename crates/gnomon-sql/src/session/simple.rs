@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use gnomon_parser::literals::NormalizedText;
+use gnomon_parser::{StringRules, literals::NormalizedText};
 
 use super::{
     Session, again,
@@ -24,7 +24,8 @@ use crate::{
 /// Runs a text: by what the session remembers of it, or as it is written.
 pub(super) fn execute(session: &mut Session, sql: &str, sink: &mut dyn Sink) -> Result<()> {
     let mode = session.context.settings.plan_cache_mode();
-    let text = if mode == PlanCacheMode::Custom { None } else { texts::normalize(sql) };
+    let is_shared = mode != PlanCacheMode::Custom && session.context.settings.string_rules().is_usual();
+    let text = if is_shared { texts::normalize(sql) } else { None };
     let Some(text) = text else { return execute_written(session, sql, sink).map(drop) };
     let known = match session.texts.find(sql, &text) {
         None if mode == PlanCacheMode::Generic => learn(session, sql, &text)?,
@@ -47,7 +48,7 @@ pub(super) fn execute(session: &mut Session, sql: &str, sink: &mut dyn Sink) -> 
 /// Remembers the statement of a text before its first run, if it may be.
 fn learn(session: &mut Session, sql: &str, text: &NormalizedText) -> Result<Option<Arc<KnownStatement>>> {
     let mut notices = Vec::new();
-    let parsed = syntax::parse(sql, &mut |_| Ok(()), &mut notices)?;
+    let parsed = syntax::parse(sql, StringRules::default(), &mut |_| Ok(()), &mut notices)?;
     Ok(match &parsed[..] {
         [Written::Parsed(one)] if notices.is_empty() => {
             session.texts.remember(&session.context, sql, text, one);

@@ -106,7 +106,7 @@ settings! {
     application_name = reported("application_name", Kind::Text, "", "Sets the application name to be reported in statistics and logs.");
     array_nulls = setting("array_nulls", Kind::Word(&["on"]), "on", "Enables input of NULL elements in arrays.");
     backend_flush_after = setting("backend_flush_after", Kind::Int { min: 0, max: 256, unit: Unit::Blocks }, "0", "No effect: the buffer pool has its own reads and writes.");
-    backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "No effect: quotes are doubled, or escaped in E'...' strings.");
+    backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "Sets whether \"\\'\" is allowed in string literals.");
     bytea_output = setting("bytea_output", Kind::Word(&["escape", "hex"]), "hex", "Sets the output format for bytea.");
     check_function_bodies = setting("check_function_bodies", Kind::Bool, "on", "Check routine bodies during CREATE FUNCTION and CREATE PROCEDURE.");
     client_encoding = reported("client_encoding", Kind::Encoding, "UTF8", "Sets the client's character set encoding.");
@@ -155,7 +155,7 @@ settings! {
     enable_seqscan = setting("enable_seqscan", Kind::Bool, "on", "No effect: plans go by keys and the shape of the query alone.");
     enable_sort = setting("enable_sort", Kind::Bool, "on", "No effect: plans go by keys and the shape of the query alone.");
     enable_tidscan = setting("enable_tidscan", Kind::Bool, "on", "No effect: plans go by keys and the shape of the query alone.");
-    escape_string_warning = setting("escape_string_warning", Kind::Bool, "on", "No effect: backslashes escape in E'...' strings alone.");
+    escape_string_warning = setting("escape_string_warning", Kind::Bool, "on", "Warn about backslash escapes in ordinary string literals.");
     exit_on_error = setting("exit_on_error", Kind::Word(&["off"]), "off", "Terminates the session on any error; it does not.");
     extra_float_digits = setting("extra_float_digits", Kind::Int { min: -15, max: 3, unit: Unit::None }, "1", "Sets the number of digits displayed for floating-point values.");
     force_parallel_mode = setting("force_parallel_mode", Kind::Word(&["off", "on", "regress"]), "off", "No effect: a statement runs on one thread.");
@@ -244,7 +244,7 @@ settings! {
     session_authorization = reported("session_authorization", Kind::Fixed, "", "Shows the session user name.");
     session_replication_role = setting("session_replication_role", Kind::Word(&["origin", "replica", "local"]), "origin", "No effect: there are no triggers and rules.");
     ssl = setting("ssl", Kind::Fixed, "off", "Shows whether SSL is on.");
-    standard_conforming_strings = reported("standard_conforming_strings", Kind::Word(&["on"]), "on", "Causes '...' strings to treat backslashes literally.");
+    standard_conforming_strings = reported("standard_conforming_strings", Kind::Bool, "on", "Causes '...' strings to treat backslashes literally.");
     statement_timeout = setting("statement_timeout", MS, "0", "Sets the maximum allowed duration of any statement.");
     stats_fetch_consistency = setting("stats_fetch_consistency", Kind::Word(&["none", "cache", "snapshot"]), "cache", "No effect: statistics are read as they are.");
     synchronize_seqscans = setting("synchronize_seqscans", Kind::Bool, "on", "No effect: scans go by the order of keys.");

@@ -16,6 +16,8 @@ mod written;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use gnomon_parser::StringRules;
+
 use self::{
     definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, find},
     value::{fixed, normalise, real_text, search_path, with_unit},
@@ -574,12 +576,23 @@ impl Settings {
         (*self.current.texts[id] != *definition.default).then_some((definition.name, reason))
     }
 
-    /// True if updates that commute share locks.
+    /// Returns what backslashes in strings mean.
+    pub(crate) fn string_rules(&self) -> StringRules {
+        let is = |id: Id, value: &str| &*self.current.texts[id as usize] == value;
+        StringRules {
+            is_standard: is(Id::standard_conforming_strings, "on"),
+            warns: is(Id::escape_string_warning, "on"),
+            // The only encoding is one in which no character but it has the byte of a backslash.
+            has_escaped_quotes: !is(Id::backslash_quote, "off"),
+        }
+    }
+
     /// True if the body of a new procedure is checked.
     pub(crate) fn check_function_bodies(&self) -> bool {
         &*self.current.texts[Id::check_function_bodies as usize] == "on"
     }
 
+    /// True if updates that commute share locks.
     pub(crate) fn semantic_locks(&self) -> bool {
         &*self.current.texts[Id::gnomon_semantic_locks as usize] == "on"
     }
@@ -763,10 +776,6 @@ mod tests {
         assert_eq!(state(set(&mut settings, "server_version", "1")), SqlState("55P02"));
         assert_eq!(state(set(&mut settings, "client_encoding", "LATIN1")), SqlState::FEATURE_NOT_SUPPORTED);
         assert_eq!(state(set(&mut settings, "client_encoding", "none")), SqlState::INVALID_PARAMETER_VALUE);
-        assert_eq!(
-            state(set(&mut settings, "standard_conforming_strings", "off")),
-            SqlState::INVALID_PARAMETER_VALUE
-        );
         set(&mut settings, "TimeZone", "+02:30").unwrap();
         set(&mut settings, "DateStyle", "ISO").unwrap();
         assert_eq!(state(set(&mut settings, "DateStyle", "Roman")), SqlState::INVALID_PARAMETER_VALUE);

@@ -11,14 +11,14 @@ mod tests;
 
 use std::{borrow::Cow, ops::Range};
 
-use gnomon_parser::{Statements, ast::Statement};
+use gnomon_parser::{Statements, StringRules, ast::Statement};
 
 pub(crate) use self::{
     kept::{expression_text, parse_expression, parse_query, query_text},
     option::{option_is_on, option_text},
     stack::{on_deepest_stack, on_fit_stack},
 };
-use crate::{Notice, Result, SqlError, SqlState, types::binary::validate_text};
+use crate::{Notice, Result, Severity, SqlError, SqlState, types::binary::validate_text};
 
 /// The longest text of statements that is parsed, in bytes.
 const SQL_BYTES_MAX: usize = 64 << 20;
@@ -65,7 +65,7 @@ impl Parsed {
 
 impl From<gnomon_parser::Parsed> for Parsed {
     fn from(parsed: gnomon_parser::Parsed) -> Self {
-        let gnomon_parser::Parsed { statement, nesting, tokens, range, cut_names: _ } = parsed;
+        let gnomon_parser::Parsed { statement, nesting, tokens, range, cut_names: _, warnings: _ } = parsed;
         Parsed { statement, nesting, tokens, range }
     }
 }
@@ -82,8 +82,8 @@ impl Drop for Parsed {
 pub(crate) enum Written {
     /// As a tree.
     Parsed(Parsed),
-    /// As the bytes of the text that it takes, which are parsed again when it is run.
-    Range(Range<usize>),
+    /// As the bytes of the text that it takes, which are parsed again when it is run, by the same rules.
+    Range(Range<usize>, StringRules),
 }
 
 impl Written {
@@ -91,7 +91,7 @@ impl Written {
     pub(crate) fn parsed(&self, sql: &str) -> Result<Cow<'_, Parsed>> {
         match self {
             Written::Parsed(parsed) => Ok(Cow::Borrowed(parsed)),
-            Written::Range(range) => parse_range(sql, range.clone()).map(Cow::Owned),
+            Written::Range(range, rules) => parse_range(sql, range.clone(), *rules).map(Cow::Owned),
         }
     }
 
@@ -99,13 +99,13 @@ impl Written {
     pub(crate) fn into_parsed(self, sql: &str) -> Result<Parsed> {
         match self {
             Written::Parsed(parsed) => Ok(parsed),
-            Written::Range(range) => parse_range(sql, range),
+            Written::Range(range, rules) => parse_range(sql, range, rules),
         }
     }
 }
 
-fn parse_range(sql: &str, range: Range<usize>) -> Result<Parsed> {
-    Ok(gnomon_parser::parse_range(sql, range)?.into())
+fn parse_range(sql: &str, range: Range<usize>, rules: StringRules) -> Result<Parsed> {
+    Ok(gnomon_parser::parse_range(sql, range, rules)?.into())
 }
 
 /// Returns about how much memory it takes to parse and bind a text of so many tokens, in bytes.
@@ -117,12 +117,13 @@ pub(crate) fn parsing_bytes(sql: &str, tokens: usize) -> usize {
 }
 
 /// Parses a text of statements separated by semicolons. Empty statements are left out. `watch` is told now and then how
-/// many tokens there are so far; its error ends the work. `notices` get those of names that were cut.
+/// many tokens there are so far; its error ends the work. `notices` get those of names that were cut, and of strings.
 ///
 /// # Errors
 /// 42601 and others as PostgreSQL's grammar, 54000 for a text that is too long, 54001 for one that nests too deeply.
 pub(crate) fn parse(
     sql: &str,
+    rules: StringRules,
     watch: &mut dyn FnMut(usize) -> Result<()>,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Written>> {
@@ -142,7 +143,7 @@ pub(crate) fn parse(
         refusal = watch(tokens).err();
         refusal.is_some()
     };
-    let read = parse_all(sql, &mut tell, notices);
+    let read = parse_all(sql, rules, &mut tell, notices);
     match refusal {
         Some(refusal) => Err(refusal),
         None => {
@@ -156,21 +157,25 @@ pub(crate) fn parse(
 /// Returns the statements of a text, and the number of their tokens.
 fn parse_all(
     sql: &str,
+    rules: StringRules,
     tell: &mut dyn FnMut(usize) -> bool,
     notices: &mut Vec<Notice>,
 ) -> Result<(Vec<Written>, usize)> {
     let (mut statements, mut tokens) = (Vec::new(), 0);
-    for parsed in Statements::new(sql, tell)? {
+    for parsed in Statements::new(sql, rules, tell)? {
         let parsed = parsed?;
         notices.extend(parsed.cut_names.iter().map(|(full, cut)| {
             let message = format!("identifier \"{full}\" will be truncated to \"{cut}\"");
             Notice::note(SqlState::NAME_TOO_LONG, message)
         }));
+        notices.extend(parsed.warnings.iter().map(|warning| {
+            SqlError::from(Box::new(warning.clone())).severity(Severity::Warning).located_in(sql)
+        }));
         let parsed = Parsed::from(parsed);
         tokens += parsed.tokens;
         statements.push(match statements.len() < TREES_MAX {
             true => Written::Parsed(parsed),
-            false => Written::Range(parsed.range.clone()),
+            false => Written::Range(parsed.range.clone(), rules),
         });
     }
     Ok((statements, tokens))

@@ -5,7 +5,8 @@ use gnomon_parser::ast::Statement;
 use super::*;
 
 fn trees(sql: &str) -> Result<Vec<Parsed>> {
-    let statements = parse(sql, &mut |_| Ok(()), &mut Vec::new()).map_err(|error| error.located_in(sql))?;
+    let statements = parse(sql, StringRules::default(), &mut |_| Ok(()), &mut Vec::new())
+        .map_err(|error| error.located_in(sql))?;
     statements.into_iter().map(|one| one.into_parsed(sql)).collect()
 }
 
@@ -44,8 +45,8 @@ fn errors_say_where() {
 #[test]
 fn trees_of_long_texts_are_made_again() {
     let sql: String = (0..250).map(|number| format!("SELECT {number} AS ä{number};\n")).collect();
-    let statements = parse(&sql, &mut |_| Ok(()), &mut Vec::new()).unwrap();
-    let ranges = statements.iter().filter(|statement| matches!(statement, Written::Range(_)));
+    let statements = parse(&sql, StringRules::default(), &mut |_| Ok(()), &mut Vec::new()).unwrap();
+    let ranges = statements.iter().filter(|statement| matches!(statement, Written::Range(..)));
     assert_eq!(ranges.count(), 250 - TREES_MAX);
     for (number, statement) in statements.iter().enumerate() {
         let parsed = statement.parsed(&sql).unwrap();
@@ -66,7 +67,7 @@ fn the_watch_is_told_of_long_texts_and_may_end_them() {
         told.push(tokens);
         Ok(())
     };
-    parse(&sql, &mut tell, &mut Vec::new()).unwrap();
+    parse(&sql, StringRules::default(), &mut tell, &mut Vec::new()).unwrap();
     assert!(
         told.len() > 10 && told.is_sorted() && told.last().is_some_and(|last| *last > 200_000),
         "{told:?}"
@@ -75,7 +76,7 @@ fn the_watch_is_told_of_long_texts_and_may_end_them() {
         true => Err(SqlError::new(SqlState::OUT_OF_MEMORY, "enough")),
         false => Ok(()),
     };
-    let refused = parse(&sql, &mut refuse, &mut Vec::new());
+    let refused = parse(&sql, StringRules::default(), &mut refuse, &mut Vec::new());
     assert_eq!(refused.unwrap_err().state(), SqlState::OUT_OF_MEMORY);
 }
 
@@ -84,7 +85,7 @@ fn names_that_are_cut_are_told_of() {
     let (long, cut) = ("x".repeat(62) + "äy", "x".repeat(62));
     let sql = format!("SELECT {long} FROM \"{long}\"; SELECT {cut}");
     let mut notices = Vec::new();
-    parse(&sql, &mut |_| Ok(()), &mut notices).unwrap();
+    parse(&sql, StringRules::default(), &mut |_| Ok(()), &mut notices).unwrap();
     assert_eq!(notices.len(), 2);
     for notice in &notices {
         assert_eq!(notice.state(), SqlState::NAME_TOO_LONG);

@@ -120,7 +120,7 @@ macro_rules! scripts {
 
 scripts! {
     aggregates, alter, array_parts, basics, blocks, bytes, call_notation, collations, comments, constraints, copy,
-    cursors, date_orders, date_styles, dml, dumps, errors, expressions, fields, groups, identity,
+    cursors, date_orders, date_styles, dml, dumps, errors, escape_strings, expressions, fields, groups, identity,
     information_schema, intervals, join_aliases, like, limits, never_computed, normal_forms, numerics,
     ordered_sets, page_sizes, parameters, partitions, polymorphic, postgres, prepared, privileges, procedures,
     qualified_calls, query_access, query_aggregates, query_errors, query_joins, query_levels, query_setops,
