@@ -16,6 +16,9 @@ use crate::{Result, SqlError, SqlState};
 pub enum CastContext {
     /// Inside an expression, unasked.
     Implicit,
+    /// Inside an expression, of an operand of a comparison: a moment that the wider type does not have is before or
+    /// after all that it has, but for the infinities.
+    Compared,
     /// On the way into a column.
     Assignment,
     /// `CAST`, `::`.
@@ -106,7 +109,26 @@ pub fn cast(cx: &Context, datum: Datum, from: Type, to: ColumnType, context: Cas
         let read = text::input(cx, text, ColumnType { ty: to.ty, modifier: early })?;
         return fit(read, to, explicit);
     }
-    fit(convert(cx, datum, from, to.ty)?, to, explicit)
+    let beyond = if context == CastContext::Compared { moment_beyond(&datum, to.ty) } else { None };
+    match (convert(cx, datum, from, to.ty), beyond) {
+        (Err(error), Some(beyond)) if error.state() == SqlState::DATETIME_FIELD_OVERFLOW => Ok(beyond),
+        (converted, _) => fit(converted?, to, explicit),
+    }
+}
+
+/// Returns the moment that stands for one that is out of the range of a type.
+fn moment_beyond(datum: &Datum, to: Type) -> Option<Datum> {
+    let is_late = match datum {
+        Datum::Date(days) => *days > 0,
+        Datum::Timestamp(micros) => *micros > 0,
+        _ => return None,
+    };
+    let beyond = if is_late { i64::MAX - 1 } else { i64::MIN + 1 };
+    match to {
+        Type::Timestamp => Some(Datum::Timestamp(beyond)),
+        Type::Timestamptz => Some(Datum::Timestamptz(beyond)),
+        _ => None,
+    }
 }
 
 /// Fits a value of the right type to a modifier: rounds numbers and seconds, pads or cuts strings.
@@ -168,7 +190,8 @@ fn convert(cx: &Context, datum: Datum, from: Type, to: Type) -> Result<Datum> {
         (Datum::Oid(_), ty) if ty == Type::Oid || ty.is_registered() => datum,
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(date_to_timestamp(*days)?),
         (Datum::Date(days), Type::Timestamptz) => {
-            Datum::Timestamptz(local_to_utc(cx, date_to_timestamp(*days)?)?)
+            let midnight = date_to_timestamp(*days)?;
+            Datum::Timestamptz(local_to_utc(cx, midnight).map_err(|_| date_beyond_timestamps())?)
         }
         (Datum::Timestamp(value), Type::Timestamptz) => Datum::Timestamptz(local_to_utc(cx, *value)?),
         (Datum::Timestamptz(value), Type::Timestamp) => Datum::Timestamp(utc_to_local(cx, *value)?),
@@ -315,10 +338,15 @@ pub(crate) fn date_to_timestamp(days: i32) -> Result<i64> {
     match days {
         i32::MIN => Ok(i64::MIN),
         i32::MAX => Ok(i64::MAX),
-        days => i64::from(days).checked_mul(DAY).filter(|t| datetime::is_timestamp(*t)).ok_or_else(|| {
-            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
-        }),
+        days => i64::from(days)
+            .checked_mul(DAY)
+            .filter(|t| datetime::is_timestamp(*t))
+            .ok_or_else(date_beyond_timestamps),
     }
+}
+
+fn date_beyond_timestamps() -> SqlError {
+    SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "date out of range for timestamp")
 }
 
 fn in_range(timestamp: i64) -> Result<i64> {

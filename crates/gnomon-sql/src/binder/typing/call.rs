@@ -54,14 +54,32 @@ impl Typing<'_> {
             [arg] => resolve_operator(name, None, arg.ty.ty)?,
             _ => return Err(misapplied(name)),
         };
-        let args = self.arguments(args, function.arguments())?;
+        let args = self.operands(&function, args)?;
         self.apply(function, args)
+    }
+
+    /// Converts operands to the types that an operator takes.
+    fn operands(&mut self, operator: &FunctionRef, mut args: Vec<Expr>) -> Result<Vec<Expr>> {
+        if operator.comparison().is_some() {
+            for (arg, ty) in args.iter_mut().zip(operator.arguments()) {
+                let is_widened = matches!(
+                    (arg.ty.ty, ty),
+                    (Type::Date, Type::Timestamp | Type::Timestamptz) | (Type::Timestamp, Type::Timestamptz)
+                );
+                if is_widened
+                    && let Some(wide) = self.coerce(arg.clone(), (*ty).into(), CastContext::Compared)?
+                {
+                    *arg = wide;
+                }
+            }
+        }
+        self.arguments(args, operator.arguments())
     }
 
     /// A binary operator and its operands, converted to what it takes.
     pub fn comparison(&mut self, name: &str, left: Expr, right: Expr) -> Result<(FunctionRef, [Expr; 2])> {
         let function = resolve_operator(name, Some(left.ty.ty), right.ty.ty)?;
-        let args = self.arguments(vec![left, right], function.arguments())?;
+        let args = self.operands(&function, vec![left, right])?;
         match <[Expr; 2]>::try_from(args) {
             Ok(args) => Ok((function, args)),
             Err(_) => Err(misapplied(name)),

@@ -89,7 +89,9 @@ impl DisplayExpr<'_> {
                     let ty = self.expr.ty;
                     write!(f, "({})::{}", self.sub(arg), format_type(ty.ty, Some(ty.modifier)))
                 }
-                CastContext::Implicit | CastContext::Assignment => fmt::Display::fmt(&self.sub(arg), f),
+                CastContext::Implicit | CastContext::Compared | CastContext::Assignment => {
+                    fmt::Display::fmt(&self.sub(arg), f)
+                }
             },
             ExprKind::And(args) => {
                 f.write_str("(")?;
