@@ -75,14 +75,9 @@ fn made_zone(name: &str) -> Result<Zone> {
         return Err(invalid(format!("invalid input syntax for type numeric time zone: \"{name}\""))
             .hint("Numeric time zones must have \"-\" or \"+\" as first character."));
     }
-    if let Some(zone) = Zone::of_displacement(name) {
-        return Ok(zone);
-    }
-    match name.strip_prefix(['+', '-']) {
-        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit() || b == b':') => {
-            Err(invalid(format!("numeric time zone \"{name}\" out of range")))
-        }
-        _ => zone(name),
+    match Zone::of_displacement(name)? {
+        Some(displaced) => Ok(displaced),
+        None => zone(name),
     }
 }
 
@@ -541,6 +536,11 @@ fn makers(all: &mut Declarations) {
     all.add("make_interval", &parts, INTERVAL, |_, a| make_interval(a))
         .names(&["years", "months", "weeks", "days", "hours", "mins", "secs"])
         .defaults(zero());
+    all.add("timestamp", &[DATE, TIME], TIMESTAMP, |cx, a| date_and_time(cx, a, 0, 1));
+    all.add("timestamptz", &[DATE, TIME], TIMESTAMPTZ, |cx, a| {
+        as_type(cx, &date_and_time(cx, a, 0, 1)?, TIMESTAMPTZ)
+    })
+    .stable();
     all.add("to_timestamp", &[FLOAT8], TIMESTAMPTZ, |_, a| {
         let seconds = float(a, 0)?;
         if seconds.is_nan() {

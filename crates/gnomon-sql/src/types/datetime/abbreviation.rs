@@ -18,6 +18,19 @@ pub(super) fn abbreviation(name: &str) -> Option<Abbreviation> {
     Some(Abbreviation::OfZone(OF_ZONES[position].1))
 }
 
+/// True if an abbreviation of a fixed offset is one of summer time.
+pub(super) fn is_of_summer(name: &str) -> bool {
+    OF_SUMMER.binary_search(&&*name.to_ascii_uppercase()).is_ok()
+}
+
+#[rustfmt::skip]
+const OF_SUMMER: &[&str] = &[
+    "ACDT", "ACSST", "ADT", "AEDT", "AESST", "AKDT", "ALMST", "AWSST", "AZOST", "BDST", "BRST", "BST",
+    "CADT", "CDT", "CEST", "CETDST", "CHADT", "CLST", "EDT", "EEST", "EETDST", "EGST", "FJST", "FNST",
+    "IDT", "KDT", "KGST", "MDT", "MEST", "MESZ", "METDST", "MSD", "MUST", "NDT", "NZDT", "PDT", "PKST",
+    "PMDT", "PYST", "SADT", "ULAST", "UYST", "UZST", "WADT", "WDT", "WETDST", "WGST", "YEKST",
+];
+
 #[rustfmt::skip]
 const FIXED: &[(&str, i32)] = &[
     ("ACDT", 37_800), ("ACSST", 37_800), ("ACST", 34_200), ("ACT", -18_000), ("ACWST", 31_500),
@@ -74,6 +87,7 @@ mod tests {
 
     #[test]
     fn tables_are_sorted_and_zones_exist() {
+        assert!(OF_SUMMER.windows(2).all(|two| two[0] < two[1]));
         assert!(FIXED.windows(2).all(|two| two[0].0 < two[1].0));
         assert!(OF_ZONES.windows(2).all(|two| two[0].0 < two[1].0));
         for (name, zone) in OF_ZONES {

@@ -314,12 +314,18 @@ pub enum DateField {
     TimezoneMinute,
 }
 
+/// The letters of a field's name that count.
+const NAME_LETTERS: usize = 10;
+
 impl DateField {
     /// The field of this name, in any of its spellings.
     pub fn parse(name: &str) -> Option<DateField> {
-        Some(match name.to_ascii_lowercase().as_str() {
-            "microseconds" | "microsecond" | "us" | "usec" | "usecs" => DateField::Microseconds,
-            "milliseconds" | "millisecond" | "ms" | "msec" | "msecs" => DateField::Milliseconds,
+        let lower = name.to_ascii_lowercase();
+        // Only so many letters of a name count.
+        let counting = lower.char_indices().nth(NAME_LETTERS).map_or(&*lower, |(end, _)| &lower[..end]);
+        Some(match counting {
+            "microsecon" | "us" | "usecond" | "useconds" | "usec" | "usecs" => DateField::Microseconds,
+            "millisecon" | "ms" | "msecond" | "mseconds" | "msec" | "msecs" => DateField::Milliseconds,
             "second" | "seconds" | "sec" | "secs" | "s" => DateField::Second,
             "minute" | "minutes" | "min" | "mins" | "m" => DateField::Minute,
             "hour" | "hours" | "hr" | "hrs" | "h" => DateField::Hour,
@@ -338,8 +344,8 @@ impl DateField {
             "julian" | "jd" | "j" => DateField::Julian,
             "epoch" => DateField::Epoch,
             "timezone" => DateField::Timezone,
-            "timezone_hour" => DateField::TimezoneHour,
-            "timezone_minute" => DateField::TimezoneMinute,
+            "timezone_h" => DateField::TimezoneHour,
+            "timezone_m" => DateField::TimezoneMinute,
             _ => return None,
         })
     }

@@ -9,9 +9,11 @@ use jiff::{
 };
 
 use super::{
-    Civil, DAY, SECOND, UNIX_EPOCH_SECONDS,
+    Civil, SECOND, UNIX_EPOCH_SECONDS,
     abbreviation::{Abbreviation, abbreviation},
+    parse::{Displacement, displacement},
 };
+use crate::{Result, SqlError, SqlState};
 
 /// A time zone.
 #[derive(Clone)]
@@ -92,18 +94,44 @@ impl Zone {
         }
     }
 
-    /// The zone that DST makes of an abbreviation of a fixed offset.
-    pub(super) fn with_summer_time(&self) -> Option<Zone> {
+    /// Returns the offset of an abbreviation or a zone that has had no other, if it is known without the zone's data.
+    pub(super) fn fixed_offset(&self) -> Option<i32> {
         match &self.0 {
-            Kind::Fixed(seconds, name) => Some(Zone(Kind::Fixed(seconds + 3_600, name.clone()))),
-            _ => None,
+            Kind::Utc => Some(0),
+            Kind::Fixed(seconds, _) | Kind::Rule(seconds, ..) => Some(*seconds),
+            Kind::Named(..) | Kind::Abbreviated(..) => None,
         }
     }
 
-    /// A displacement as text has it: `+2`, `-03:30`, `+0530`.
-    pub fn of_displacement(text: &str) -> Option<Zone> {
-        let magnitude = text.strip_prefix(['+', '-']).and_then(offset_magnitude)?;
-        Some(Zone::fixed(if text.starts_with('-') { -magnitude } else { magnitude }))
+    /// True if it is an abbreviation whose offset has changed.
+    pub(super) fn is_abbreviation(&self) -> bool {
+        matches!(self.0, Kind::Abbreviated(..))
+    }
+
+    /// True if it has had one offset ever.
+    pub(super) fn has_one_offset(&self) -> bool {
+        match &self.0 {
+            Kind::Named(_, zone) => {
+                let first = zone.to_offset(Timestamp::MIN);
+                zone.following(Timestamp::MIN).take(CHANGES_MAX).all(|change| change.offset() == first)
+            }
+            _ => self.fixed_offset().is_some(),
+        }
+    }
+
+    /// The zone that a displacement is, as text has it: `+2`, `-03:30`, `+0530`; none of a text that is another name.
+    ///
+    /// # Errors
+    /// 22023 for a displacement that is out of range.
+    pub fn of_displacement(text: &str) -> Result<Option<Zone>> {
+        match displacement(text) {
+            Ok(seconds_east) => Ok(Some(Zone::fixed(seconds_east))),
+            Err(Displacement::Format) => Ok(None),
+            Err(Displacement::Range) => Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("numeric time zone \"{text}\" out of range"),
+            )),
+        }
     }
 
     /// A POSIX rule, whose offsets count westward: `CET-1CEST,M3.5.0,M10.5.0/3`, `FOO5`, `+2`.
@@ -286,37 +314,6 @@ fn instant(timestamptz: i64) -> Timestamp {
         seconds -= (seconds - LATEST).div_euclid(CYCLE) * CYCLE + CYCLE;
     }
     Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-/// The seconds of `hh`, `hhmm`, `hh:mm` or `hh:mm:ss`, if the displacement is possible (below 16 hours).
-pub(super) fn offset_magnitude(text: &str) -> Option<i32> {
-    let number = |digits: &str| -> Option<i32> {
-        (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
-    };
-    let (hours, minutes, seconds) = if text.contains(':') {
-        let mut parts = text.split(':');
-        let hours = number(parts.next()?)?;
-        let minutes = parts.next().map_or(Some(0), number)?;
-        let seconds = parts.next().map_or(Some(0), number)?;
-        if parts.next().is_some() {
-            return None;
-        }
-        (hours, minutes, seconds)
-    } else {
-        let all = number(text)?;
-        match text.len() {
-            1 | 2 => (all, 0, 0),
-            3 | 4 => (all / 100, all % 100, 0),
-            5 | 6 => (all / 10_000, all / 100 % 100, all % 100),
-            _ => return None,
-        }
-    };
-    (hours <= 15 && minutes < 60 && seconds < 60).then_some(hours * 3_600 + minutes * 60 + seconds)
-}
-
-/// True if a day has so many microseconds: 24:00 and the leap second 23:59:60 included.
-pub(super) fn is_time_of_day(micros: i64) -> bool {
-    (0..=DAY).contains(&micros)
 }
 
 #[cfg(test)]
