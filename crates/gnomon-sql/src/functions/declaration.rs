@@ -100,8 +100,7 @@ impl Declarations {
         result: impl Into<Param>,
         body: DeclaredBody,
     ) -> &mut Declaration {
-        let list = self.0.entry(name).or_default();
-        list.push(Declaration {
+        self.push(Declaration {
             name,
             params: params.iter().map(|param| (*param).into()).collect(),
             variadic: false,
@@ -113,7 +112,13 @@ impl Declarations {
             volatility: Volatility::Immutable,
             comparison: None,
             body,
-        });
+        })
+    }
+
+    /// Adds a declaration; the caller may change it.
+    pub(super) fn push(&mut self, declaration: Declaration) -> &mut Declaration {
+        let list = self.0.entry(declaration.name).or_default();
+        list.push(declaration);
         list.last_mut().expect("one was pushed")
     }
 }

@@ -142,6 +142,9 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("lcm", &[NUMERIC, NUMERIC], NUMERIC, |_, a| {
         numeric(a, 0)?.lcm(numeric(a, 1)?).map(Datum::Numeric)
     });
+    all.add("numeric_inc", &[NUMERIC], NUMERIC, |_, a| {
+        numeric(a, 0)?.add(&Numeric::from(1_i64)).map(Datum::Numeric)
+    });
     all.add("factorial", &[INT8], NUMERIC, |cx, a| {
         let n = integer(a, 0)?;
         if n < 0 {

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
     aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
-    format, lexical, math, normal_form, operators, overlaps, pattern, sets, strings, template, trigonometry,
+    format, hashing, lexical, math, normal_form, operator_functions, operators, overlaps, pattern, sets,
+    strings, template, trigonometry,
 };
 #[cfg(test)]
 use crate::types::Type;
@@ -14,6 +15,7 @@ use crate::types::Type;
 pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     let mut all = Declarations::default();
     math::declare(&mut all);
+    hashing::declare(&mut all);
     trigonometry::declare(&mut all);
     buckets::declare(&mut all);
     strings::declare(&mut all);
@@ -28,6 +30,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     overlaps::declare(&mut all);
     aggregates::transitions::declare(&mut all);
     environment::declare(&mut all);
+    operator_functions::declare(&mut all, &OPERATORS);
     all
 });
 

@@ -292,7 +292,8 @@ fn like_slowly(text: &[char], pattern: &[char]) -> bool {
 #[test]
 fn no_function_panics() {
     // These make as much text or as many digits as they are asked for: slow, not wrong.
-    const SLOW: [&str; 7] = ["repeat", "lpad", "rpad", "factorial", "exp", "power", "pow"];
+    const SLOW: [&str; 9] =
+        ["repeat", "lpad", "rpad", "factorial", "exp", "power", "pow", "numeric_power", "dpow"];
     let mut runner = proptest::test_runner::TestRunner::new(config(1));
     let rounds: usize = std::env::var("FUNCTION_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
     let mut panics = Vec::new();

@@ -33,7 +33,7 @@ pub use context::{Context, Environment, FixedEnvironment};
 pub use info::TypeInfo;
 pub(crate) use name::numeric_modifier;
 pub use name::{column_type, format_type, modifier_of, parse_type_name};
-pub use numeric::Numeric;
+pub use numeric::{Numeric, to_base_10000};
 
 macro_rules! scalars {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -634,7 +634,7 @@ impl fmt::Display for Numeric {
 }
 
 /// Base-10000 digits, most significant first, with the weight of the first: PostgreSQL's binary form.
-pub(super) fn to_base_10000(value: &Numeric) -> (i64, Vec<i16>) {
+pub fn to_base_10000(value: &Numeric) -> (i64, Vec<i16>) {
     let Some((_, unscaled, scale)) = value.parts() else { return (0, Vec::new()) };
     if unscaled.is_zero() {
         return (0, Vec::new());
