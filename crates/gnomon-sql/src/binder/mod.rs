@@ -19,6 +19,7 @@ mod analysis;
 mod catalog;
 mod expansion;
 mod expression;
+mod literals;
 mod located;
 mod parameters;
 mod query;
@@ -37,6 +38,7 @@ use self::{
     expansion::Expansions,
     expression::part::bind_part,
     expression::{ExpressionBinder, columns_of},
+    literals::Literals,
     located::at_expr,
     parameters::Parameters,
     query::{Output, QueryBinder},
@@ -88,7 +90,7 @@ pub struct ResultColumn {
 impl<'a> Binder<'a> {
     /// A binder for one statement. `params` are the types of its parameters as far as they are declared.
     pub fn new(catalog: &'a dyn CatalogView, types: &'a Context<'a>, params: &[Type]) -> Binder<'a> {
-        let typing = Typing { context: types, parameters: Parameters::new(params) };
+        let typing = Typing { context: types, parameters: Parameters::new(params), literals: None };
         Binder { statement: Statement::new(typing, catalog.database()), relations: Relations::new(catalog) }
     }
 
@@ -121,9 +123,29 @@ impl<'a> Binder<'a> {
     /// As [`Binder::query`], for a query that is to be kept as text: what it abbreviates is written out in it.
     pub fn query_to_keep(&mut self, query: &mut ast::Query) -> Result<(Plan, Vec<ResultColumn>)> {
         self.statement.expansions = Some(Expansions::default());
+        self.statement.typing.literals = Some(Literals::default());
         let bound = self.query(query)?;
+        // They move nothing in the tree, as the other does.
+        if let Some(literals) = self.statement.typing.literals.take() {
+            literals.apply_to_query(query);
+        }
         if let Some(expansions) = self.statement.expansions.take() {
             expansions.apply(query);
+        }
+        Ok(bound)
+    }
+
+    /// Binds an expression that is to be kept as text by `bind`: literals whose meaning depends on settings are fixed
+    /// in it.
+    pub fn expr_to_keep<R>(
+        &mut self,
+        expr: &mut ast::Expr,
+        bind: impl FnOnce(&mut Self, &ast::Expr) -> Result<R>,
+    ) -> Result<R> {
+        self.statement.typing.literals = Some(Literals::default());
+        let bound = bind(self, expr)?;
+        if let Some(literals) = self.statement.typing.literals.take() {
+            literals.apply_to_expr(expr);
         }
         Ok(bound)
     }

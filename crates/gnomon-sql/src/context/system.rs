@@ -28,7 +28,17 @@ impl SystemState for Surroundings {
         &self.view.search_path
     }
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String> {
-        let context = Context::new(self);
+        let context = {
+            let settings = self.settings.borrow();
+            Context {
+                zone: settings.zone().clone(),
+                date_style: settings.date_style(),
+                interval_style: settings.interval_style(),
+                extra_float_digits: settings.extra_float_digits(),
+                bytea_escape: settings.bytea_escape(),
+                ..Context::new(self)
+            }
+        };
         match kept {
             Kept::View(view) => deparse::view(&self.view, &context, view, style),
             Kept::Expression { table, text, target } => {

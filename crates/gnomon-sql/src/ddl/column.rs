@@ -23,7 +23,7 @@ use crate::{
         model::{Column, Identity, Table},
     },
     functions::quote_ident,
-    query::{Binder, Scope},
+    query::Scope,
     types::{ColumnType, Datum, Type, column_type, format_type},
 };
 
@@ -267,12 +267,10 @@ pub(super) fn bind_default(
     default: &ast::Expr,
 ) -> Result<Option<String>> {
     ddl.session.with_types(|types, view| {
-        let mut binder = Binder::new(view, types, &[]);
-        let expr = binder.assign(default, &Scope::empty(), &column.name, column.ty)?;
-        let null = expr.as_const().is_some_and(Datum::is_null);
-        if null {
-            return Ok(None);
-        }
-        fixed_expression_text(default, types, view).map(Some)
+        let (text, value) = fixed_expression_text(default, types, view, |binder, default| {
+            binder.assign(default, &Scope::empty(), &column.name, column.ty)
+        })?;
+        let is_null = value.as_const().is_some_and(Datum::is_null);
+        Ok((!is_null).then_some(text))
     })
 }

@@ -20,7 +20,7 @@ use crate::{
         model::{Check, Table},
     },
     dml::bind_check,
-    query::Binder,
+    query::{Binder, Scope},
 };
 
 /// A constraint, with the columns by name.
@@ -135,10 +135,13 @@ pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &Constr
             }
         }
         ConstraintSpec::Check { name, expression } => {
-            let expression =
-                ddl.session.with_types(|types, view| fixed_expression_text(expression, types, view))?;
-            let mut check = Check { name: name.clone().unwrap_or_default(), expression };
             let shape = Arc::new(table.clone());
+            let (expression, _) = ddl.session.with_types(|types, view| {
+                fixed_expression_text(expression, types, view, |binder, expression| {
+                    binder.condition(expression, &Scope::of_table(&shape, None), true)
+                })
+            })?;
+            let mut check = Check { name: name.clone().unwrap_or_default(), expression };
             let bound = ddl.session.with_types(|types, view| {
                 let mut binder = Binder::new(view, types, &[]);
                 bind_check(&mut binder, &shape, &check)

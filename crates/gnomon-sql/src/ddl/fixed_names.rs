@@ -13,6 +13,7 @@ use crate::{
     Result,
     context::View,
     functions::quote_ident,
+    query::Binder,
     syntax::{expression_text, query_text},
     types::{Context, Type},
 };
@@ -20,11 +21,17 @@ use crate::{
 /// The functions whose first argument names a relation that an expression goes on using.
 const FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
 
-/// Returns the text to keep of an expression.
-pub(super) fn fixed_expression_text(expr: &Expr, types: &Context<'_>, view: &View) -> Result<String> {
+/// Returns the text to keep of an expression that `bind` binds, and what that gives.
+pub(super) fn fixed_expression_text<R>(
+    expr: &Expr,
+    types: &Context<'_>,
+    view: &View,
+    bind: impl FnOnce(&mut Binder<'_>, &Expr) -> Result<R>,
+) -> Result<(String, R)> {
     let mut expr = expr.clone();
+    let bound = Binder::new(view, types, &[]).expr_to_keep(&mut expr, bind)?;
     let _: ControlFlow<()> = FixedNames { types, view }.visit_expr(&mut expr);
-    expression_text(&expr)
+    Ok((expression_text(&expr)?, bound))
 }
 
 /// Returns the text to keep of a query.

@@ -6,16 +6,15 @@ use gnomon_parser::ast::{
     CreateProcedure, DropRoutine, ParameterMode, RoutineBody, RoutineName, RoutineParameter,
 };
 
-use super::Ddl;
+use super::{Ddl, fixed_names::fixed_expression_text};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Parameter, Procedure},
     context::Name,
     procedure::parse_body,
-    query::{Binder, Scope, relation_of},
+    query::{Scope, relation_of},
     sink::{Tag, tag},
     statement::{Compiled, check_body},
-    syntax::expression_text,
     types::{Type, column_type, format_type, rows},
 };
 
@@ -149,11 +148,13 @@ fn parameters(ddl: &mut Ddl<'_>, given: &[RoutineParameter]) -> Result<Vec<Param
                 return Err(invalid("only input parameters can have default values"));
             }
             Some(default) => {
-                ddl.session.with_types(|types, view| {
-                    let mut binder = Binder::new(view, types, &[]);
-                    binder.assign(default, &Scope::empty(), name.as_deref().unwrap_or("default"), ty)
+                let name = name.as_deref().unwrap_or("default");
+                let (text, _) = ddl.session.with_types(|types, view| {
+                    fixed_expression_text(default, types, view, |binder, default| {
+                        binder.assign(default, &Scope::empty(), name, ty)
+                    })
                 })?;
-                Some(expression_text(default)?)
+                Some(text)
             }
             None if is_input && parameters.iter().any(|before| before.default.is_some()) => {
                 return Err(invalid(

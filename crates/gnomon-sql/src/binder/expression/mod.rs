@@ -159,7 +159,12 @@ impl ExpressionBinder<'_, '_> {
             Value::Boolean(value) => Ok(Expr::bool(*value)),
             Value::Integer(number) => Ok(Expr::constant(Datum::Int4(*number), Type::Int4)),
             Value::Number(digits) => self.statement.typing.number(digits),
-            Value::String(text) => Ok(Expr::constant(Datum::Text((**text).into()), Type::Unknown)),
+            Value::String(text) => {
+                let number =
+                    self.statement.typing.literals.as_mut().map(|literals| literals.number(constant));
+                let ty = ColumnType { ty: Type::Unknown, modifier: number.unwrap_or(-1) };
+                Ok(Expr { kind: ExprKind::Const(Datum::Text((**text).into())), ty })
+            }
             Value::Bits(digits) => Err(SqlError::unsupported(format!("the literal B'{digits}'"))),
             Value::Hex(digits) => Err(SqlError::unsupported(format!("the literal X'{digits}'"))),
         }

@@ -56,7 +56,11 @@ impl Typing<'_> {
             ExprKind::Const(value) => {
                 // A modifier is applied as to a value that is computed, but of an interval it tells how it is read.
                 let read = if target.ty == Type::Interval { target } else { target.ty.into() };
+                let given = self.literals.as_ref().map(|_| value.clone());
                 let value = cast::cast(self.context, value, Type::Unknown, read, context)?;
+                if let (Some(literals), Some(Datum::Text(given))) = (&mut self.literals, given) {
+                    literals.fix(expr.ty.modifier, &given, &value, read.ty, self.context)?;
+                }
                 let expr = Expr { kind: ExprKind::Const(value), ty: read };
                 if read.modifier == target.modifier {
                     Ok(expr)

@@ -11,7 +11,7 @@ mod name;
 mod order;
 mod row;
 
-use super::parameters::Parameters;
+use super::{literals::Literals, parameters::Parameters};
 use crate::{
     Result,
     executor::{Expr, expr::ExprKind},
@@ -29,6 +29,8 @@ pub struct Typing<'a> {
     pub context: &'a Context<'a>,
     /// The statement's parameters.
     pub parameters: Parameters<'a>,
+    /// The literals, if they are to be fixed in the syntax tree.
+    pub literals: Option<Literals>,
 }
 
 impl Typing<'_> {
