@@ -18,7 +18,7 @@ use std::sync::Arc;
 use gnomon_parser::ast;
 
 use crate::{
-    Result,
+    Result, SqlError,
     executor::plan::Plan,
     types::{Context, Type},
 };
@@ -47,7 +47,7 @@ pub struct Planned {
 
 impl Planned {
     /// Binds a query with a binder of its own, and plans it.
-    pub fn bind(mut binder: Binder<'_>, query: &ast::Query) -> Result<Planned> {
+    pub fn bind(binder: &mut Binder<'_>, query: &ast::Query) -> Result<Planned> {
         let (plan, columns) = binder.query(query)?;
         Ok(Planned { columns: columns.into(), params: binder.parameters()?.into(), plan })
     }
@@ -64,6 +64,11 @@ impl Planned {
     }
 
     /// The plan as EXPLAIN shows it.
+    /// Returns the error of the first constant that cannot be computed.
+    pub fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
+        self.plan.failing_constant(types)
+    }
+
     pub fn explain(&self) -> plan::Node {
         plan::explain(&self.plan)
     }
@@ -83,5 +88,5 @@ pub fn plan_query(
     types: &Context<'_>,
     params: &[Type],
 ) -> Result<Planned> {
-    Planned::bind(Binder::new(catalog, types, params), query)
+    Planned::bind(&mut Binder::new(catalog, types, params), query)
 }

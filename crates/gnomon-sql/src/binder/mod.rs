@@ -90,7 +90,12 @@ pub struct ResultColumn {
 impl<'a> Binder<'a> {
     /// A binder for one statement. `params` are the types of its parameters as far as they are declared.
     pub fn new(catalog: &'a dyn CatalogView, types: &'a Context<'a>, params: &[Type]) -> Binder<'a> {
-        let typing = Typing { context: types, parameters: Parameters::new(params), literals: None };
+        let typing = Typing {
+            context: types,
+            parameters: Parameters::new(params),
+            literals: None,
+            has_failing_constants: false,
+        };
         Binder { statement: Statement::new(typing, catalog.database()), relations: Relations::new(catalog) }
     }
 
@@ -108,6 +113,11 @@ impl<'a> Binder<'a> {
 
     fn queries(&mut self) -> QueryBinder<'_, 'a> {
         QueryBinder { statement: &mut self.statement, relations: &mut self.relations }
+    /// True if calls or conversions of constants were bound that cannot be computed.
+    pub fn has_failing_constants(&self) -> bool {
+        self.statement.typing.has_failing_constants
+    }
+
     }
 
     fn expressions(&mut self) -> ExpressionBinder<'_, 'a> {

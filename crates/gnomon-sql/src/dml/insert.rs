@@ -30,7 +30,7 @@ use crate::{
         open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
     },
-    types::{ColumnType, Datum, Row, limit::row_bytes, rows},
+    types::{ColumnType, Context, Datum, Row, limit::row_bytes, rows},
 };
 
 /// Bytes of memory that a key in a set takes beside its own.
@@ -178,6 +178,11 @@ impl InsertPlan {
     }
 
     /// Returns the nodes that EXPLAIN shows; with how a row that is updated is locked, if there is a choice.
+    /// Returns the error of the first constant that cannot be computed.
+    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
+        self.source.as_ref().and_then(|source| source.failing_constant(types))
+    }
+
     pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
         let mut node = modify("Insert", &self.table, &self.alias);
         node.children = explain_tables(&self.tables);

@@ -18,7 +18,7 @@ use crate::{
         Binder, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
         plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
     },
-    types::{Row, limit::row_bytes},
+    types::{Context, Row, limit::row_bytes},
 };
 
 /// An UPDATE, bound.
@@ -183,6 +183,11 @@ impl UpdatePlan {
         let tables = binder.close_with(tables);
         let alias = alias.unwrap_or(&table.name).into();
         Ok(UpdatePlan { tables, table, alias, targets, assignments, reads_target, checks, blind, returning })
+    }
+
+    /// Returns the error of the first constant of SET that cannot be computed.
+    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
+        self.assignments.iter().find_map(|(_, value)| value.failing_constant(types))
     }
 
     /// The table that is updated.

@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     bytea_escape: bool,
     /// The time of the transaction, if a literal in it stands for that.
     time: Option<i64>,
+    /// The error of a constant in it that cannot be computed: no run of it succeeds.
+    pub(super) failure: Option<SqlError>,
 }
 
 pub(crate) enum Kind {
@@ -151,27 +153,46 @@ impl Plan {
     }
 }
 
+/// A statement, bound.
+struct Bound {
+    kind: Kind,
+    params: Vec<Type>,
+    failure: Option<SqlError>,
+}
+
+impl Kind {
+    /// Returns the error of the first constant that cannot be computed.
+    fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
+        match self {
+            Kind::Query(planned) => planned.failing_constant(types),
+            Kind::Insert(plan) => plan.failing_constant(types),
+            Kind::Update(plan) => plan.failing_constant(types),
+            Kind::Delete(_) | Kind::Call(_) => None,
+        }
+    }
+}
+
 fn bind(
     statement: &Statement,
     types: &Context<'_>,
     view: &View,
     params: &[Type],
     names: Option<&ParameterNames>,
-) -> Result<(Kind, Vec<Type>)> {
+) -> Result<Bound> {
     let mut binder = Binder::new(view, types, params).with_names(names);
     let kind = match statement {
-        Statement::Query(query) => {
-            let planned = Planned::bind(binder, query)?;
-            let params = planned.params.to_vec();
-            return Ok((Kind::Query(planned), params));
-        }
+        Statement::Query(query) => Kind::Query(Planned::bind(&mut binder, query)?),
         Statement::Insert(insert) => Kind::Insert(InsertPlan::bind(&mut binder, insert, view)?),
         Statement::Update(update) => Kind::Update(UpdatePlan::bind(&mut binder, update, view)?),
         Statement::Delete(delete) => Kind::Delete(DeletePlan::bind(&mut binder, delete, view)?),
         Statement::Call(call) => Kind::Call(CallPlan::bind(&mut binder, call, view)?),
         _ => return Err(SqlError::unsupported("this statement")),
     };
-    Ok((kind, binder.parameters()?))
+    let failure = match binder.has_failing_constants() {
+        true => kind.failing_constant(types),
+        false => None,
+    };
+    Ok(Bound { kind, params: binder.parameters()?, failure })
 }
 
 /// Plans a statement against the catalog as it is now.
@@ -206,7 +227,7 @@ fn plan_now(
     let extra_float_digits = session.settings.extra_float_digits();
     let bytea_escape = session.settings.bytea_escape();
     session.with_types(|types, view| {
-        let (kind, params) = bind(statement, types, view, params, names)?;
+        let Bound { kind, params, failure } = bind(statement, types, view, params, names)?;
         let tables = view.tables().into_iter().map(|table| (view.look_ups(table.oid), table)).collect();
         let version = view.catalog.version;
         let time = types.time_was_read.get().then_some(types.transaction_time);
@@ -222,6 +243,7 @@ fn plan_now(
             extra_float_digits,
             bytea_escape,
             time,
+            failure,
         }))
     })
 }

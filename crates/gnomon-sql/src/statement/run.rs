@@ -43,6 +43,9 @@ pub(crate) fn begin(
         if !plan.is_current(session) {
             plan = plan_again(session)?;
         }
+        if let Some(failure) = &plan.failure {
+            return Err(failure.clone());
+        }
         if !plan.is_allowed_read_only() {
             session.refuse_read_only(plan.what())?;
         }

@@ -111,10 +111,12 @@ impl Typing<'_> {
         let returns = function.returns();
         if function.volatility == Volatility::Immutable
             && let Some(values) = args.iter().map(|arg| arg.as_const().cloned()).collect::<Option<Vec<_>>>()
-            && let Ok(value) = function.call(self.context, &values)
-            && datum_bytes(&value) <= LONG_BYTES
         {
-            return Ok(Expr::constant(value, returns));
+            match function.call(self.context, &values) {
+                Ok(value) if datum_bytes(&value) <= LONG_BYTES => return Ok(Expr::constant(value, returns)),
+                Ok(_) => {}
+                Err(_) => self.has_failing_constants = true,
+            }
         }
         Ok(Expr::new(ExprKind::Call { function, args }, returns))
     }

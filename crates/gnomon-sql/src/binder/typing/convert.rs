@@ -85,9 +85,11 @@ impl Typing<'_> {
     fn converted(&mut self, expr: Expr, target: ColumnType, context: CastContext) -> Result<Expr> {
         if let ExprKind::Const(value) = &expr.kind
             && (value.is_null() || is_immutable(expr.ty.ty, target, context))
-            && let Ok(value) = cast::cast(self.context, value.clone(), expr.ty.ty, target, context)
         {
-            return Ok(Expr { kind: ExprKind::Const(value), ty: target });
+            match cast::cast(self.context, value.clone(), expr.ty.ty, target, context) {
+                Ok(value) => return Ok(Expr { kind: ExprKind::Const(value), ty: target }),
+                Err(_) => self.has_failing_constants = true,
+            }
         }
         Ok(Expr { kind: ExprKind::Cast { context, arg: Box::new(expr) }, ty: target })
     }

@@ -31,6 +31,8 @@ pub struct Typing<'a> {
     pub parameters: Parameters<'a>,
     /// The literals, if they are to be fixed in the syntax tree.
     pub literals: Option<Literals>,
+    /// True if a call or conversion of constants has failed, and is left to be computed.
+    pub has_failing_constants: bool,
 }
 
 impl Typing<'_> {

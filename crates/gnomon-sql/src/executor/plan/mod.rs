@@ -4,6 +4,7 @@
 //! evaluated on the rows of its input (of a join: left row, then right row).
 
 mod access;
+mod constant;
 mod explain;
 mod frame;
 mod shown;
