@@ -148,7 +148,10 @@ pub(super) fn declare(all: &mut Declarations) {
     all.add("factorial", &[INT8], NUMERIC, |cx, a| {
         let n = integer(a, 0)?;
         if n < 0 {
-            return Err(out_of_range("factorial of a negative number is undefined"));
+            return Err(SqlError::new(
+                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
+                "factorial of a negative number is undefined",
+            ));
         }
         if n > 32_177 {
             return Err(SqlError::new(

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{Context, Datum, Row, Scalar, Type, datetime::arithmetic},
+    types::{Context, Datum, Numeric, Row, Scalar, Type, datetime::arithmetic},
 };
 
 /// A set-returning function, resolved for the types of its arguments.
@@ -182,34 +182,27 @@ fn series(a: &[Datum], cx: &Context) -> Result<Box<dyn Iterator<Item = Result<Da
             })))
         }
         Some(Datum::Numeric(start)) => {
-            let (mut value, stop) = (start.clone(), numeric(a, 1)?.clone());
-            let step = if a.len() > 2 { numeric(a, 2)?.clone() } else { crate::types::Numeric::from(1_i64) };
-            for (bound, what) in [(&value, "start value"), (&stop, "stop value"), (&step, "step size")] {
+            let stop = numeric(a, 1)?.clone();
+            let step = if a.len() > 2 { numeric(a, 2)?.clone() } else { Numeric::from(1_i64) };
+            for (bound, what) in [(start, "start value"), (&stop, "stop value"), (&step, "step size")] {
                 if bound.is_nan() {
                     return Err(invalid(format!("{what} cannot be NaN")));
                 }
-                if !matches!(bound, crate::types::Numeric::Finite(_)) {
+                if !matches!(bound, Numeric::Finite(_)) {
                     return Err(invalid(format!("{what} cannot be infinity")));
                 }
             }
             if step.is_zero() {
                 return Err(zero_step());
             }
-            let mut failed = false;
+            // A number that is too long to be one is beyond the end.
+            let mut next = Some(start.clone());
             Ok(Box::new(std::iter::from_fn(move || {
-                let within = if step.signum() > 0 { value <= stop } else { value >= stop };
-                if !within || failed {
-                    return None;
-                }
-                let out = value.clone();
-                match value.add(&step) {
-                    Ok(next) => value = next,
-                    Err(error) => {
-                        failed = true;
-                        return Some(Err(error));
-                    }
-                }
-                Some(Ok(Datum::Numeric(out)))
+                let within =
+                    |value: &Numeric| if step.signum() > 0 { *value <= stop } else { *value >= stop };
+                let value = next.take().filter(within)?;
+                next = value.add(&step).ok();
+                Some(Ok(Datum::Numeric(value)))
             })))
         }
         _ => time_series(a, cx),

@@ -117,7 +117,10 @@ fn show_float(value: f64, digits_max: usize, picture: &mut Picture) -> Result<St
     }
     let shifted = value * 10_f64.powi(picture.shifted as i32);
     picture.whole += picture.shifted;
-    let whole = format!("{:.0}", shifted.abs()).len();
+    let whole = match shifted.is_infinite() {
+        true => "Infinity".len(),
+        false => format!("{:.0}", shifted.abs()).len(),
+    };
     if whole >= digits_max {
         picture.fraction = 0;
     } else if whole + picture.fraction > digits_max {
