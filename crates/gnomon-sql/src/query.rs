@@ -25,9 +25,7 @@ use crate::{
 
 pub use crate::{
     binder::{
-        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope,
-        ScopeRelation, check_collation, column_of_key, figure_name, into_clause, position_of, relation_name,
-        relation_of,
+        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation, check_collation, column_of_key, figure_name, into_clause, position_of, relation_name, relation_of, is_star, query_item_position,
     },
     executor::{
         AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,
@@ -63,12 +61,12 @@ impl Planned {
         Execution::new(&self.plan)
     }
 
-    /// The plan as EXPLAIN shows it.
     /// Returns the error of the first constant that cannot be computed.
     pub fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
         self.plan.failing_constant(types)
     }
 
+    /// The plan as EXPLAIN shows it.
     pub fn explain(&self) -> plan::Node {
         plan::explain(&self.plan)
     }

@@ -2,7 +2,7 @@
 
 use gnomon_parser::{
     Position,
-    ast::{Constant, Expr, InSet, QuantifiedOperand, Value},
+    ast::{Access, Constant, Expr, InSet, QuantifiedOperand, QueryBody, Value},
 };
 
 use crate::SqlError;
@@ -46,6 +46,33 @@ pub fn position_of(expr: &Expr) -> Position {
                 None => return earlier(first, node_position(other)),
             },
         };
+    }
+}
+
+/// True if an expression stands for all columns of a relation or row.
+pub fn is_star(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(column) => column.has_star,
+        Expr::Indirection(parts) => matches!(parts.path.last(), Some(Access::Star)),
+        _ => false,
+    }
+}
+
+/// Returns the place of the value at a position of a list, in which a star stands for several.
+pub fn item_position<'e>(items: impl IntoIterator<Item = &'e Expr>, at: usize) -> Position {
+    let mut numbered = items.into_iter().enumerate();
+    numbered
+        .find(|(number, item)| *number == at || is_star(item))
+        .map_or(Position::NONE, |(_, item)| position_of(item))
+}
+
+/// Returns the place of the value of a column of a query, if the query writes it.
+pub fn query_item_position(body: &QueryBody, at: usize) -> Position {
+    match body {
+        QueryBody::Select(select) => item_position(select.targets.iter().map(|target| &target.value), at),
+        QueryBody::Values(values) => values.rows.first().map_or(Position::NONE, |row| item_position(row, at)),
+        QueryBody::Query(query) => query_item_position(&query.body, at),
+        QueryBody::SetOperations(_) => Position::NONE,
     }
 }
 

@@ -60,7 +60,7 @@ use crate::{
 
 pub use analysis::Analysis;
 pub use catalog::{CatalogView, Relation};
-pub use located::position_of;
+pub use located::{is_star, position_of, query_item_position};
 pub use parameters::ParameterNames;
 pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
@@ -111,13 +111,13 @@ impl<'a> Binder<'a> {
         self.statement.typing.parameters.types()
     }
 
-    fn queries(&mut self) -> QueryBinder<'_, 'a> {
-        QueryBinder { statement: &mut self.statement, relations: &mut self.relations }
     /// True if calls or conversions of constants were bound that cannot be computed.
     pub fn has_failing_constants(&self) -> bool {
         self.statement.typing.has_failing_constants
     }
 
+    fn queries(&mut self) -> QueryBinder<'_, 'a> {
+        QueryBinder { statement: &mut self.statement, relations: &mut self.relations }
     }
 
     fn expressions(&mut self) -> ExpressionBinder<'_, 'a> {
@@ -238,6 +238,11 @@ impl<'a> Binder<'a> {
     /// Binds a subquery whose columns are assigned to as many columns.
     pub fn columns_of(&mut self, query: &ast::Query, scope: &Scope<'_>) -> Result<Vec<Expr>> {
         columns_of(&mut self.expressions(), query, Place::new(scope, Clause::Update))
+    }
+
+    /// Binds the fields of a row whose values are assigned to columns.
+    pub fn row_fields(&mut self, fields: &[ast::Expr], scope: &Scope<'_>) -> Result<Vec<Expr>> {
+        self.expressions().fields(fields, Place::new(scope, Clause::Update))
     }
 
     /// Casts a bound expression to a column that it is assigned to.

@@ -30,6 +30,7 @@ use crate::{
         open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
     },
+        query_item_position,
     types::{ColumnType, Context, Datum, Row, limit::row_bytes, rows},
 };
 
@@ -92,7 +93,7 @@ impl InsertPlan {
         let after = view.mark();
         let table = binder.target_table(&insert.table)?;
         let alias = insert.alias.as_ref().map(|alias| &*alias.name);
-        let (positions, explicit) = target_columns(&table, &insert.columns)?;
+        let positions = target_columns(&table, &insert.columns)?;
         let mut fills = Vec::with_capacity(table.columns.len());
         for column in &table.columns {
             fills.push(match default_of(column)? {
@@ -120,7 +121,7 @@ impl InsertPlan {
             let (plan, columns) = binder.query_for(&query.query, &targets)?;
             reads_target |= view.looked_up_since(mark, table.oid);
             source_types.extend(columns.iter().map(|column| column.ty));
-            check_width(columns.len(), positions.len(), explicit)?;
+            check_width(insert, columns.len(), positions.len())?;
             for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
                 let target = &table.columns[position];
                 let user = overriding == Some(Overriding::User) && target.identity.is_some();
@@ -401,10 +402,10 @@ impl Run<'_> {
     }
 }
 
-/// The columns that values are given for, and whether they were listed.
-fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<(Vec<usize>, bool)> {
+/// The columns that values are given for.
+fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<Vec<usize>> {
     if listed.is_empty() {
-        return Ok((table.live_columns().map(|(i, _)| i).collect(), false));
+        return Ok(table.live_columns().map(|(i, _)| i).collect());
     }
     let mut positions = Vec::with_capacity(listed.len());
     for target in listed {
@@ -416,7 +417,7 @@ fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<(Ve
         }
         positions.push(position);
     }
-    Ok((positions, true))
+    Ok(positions)
 }
 
 /// Binds the parts of columns that values are given for, each with the type of its values.
@@ -438,14 +439,18 @@ fn bind_parts(
     Ok(parts)
 }
 
-fn check_width(given: usize, expected: usize, explicit: bool) -> Result<()> {
-    if given > expected {
-        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
-    } else if given < expected && explicit {
-        Err(SqlError::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+/// Fails if the source of an INSERT has more columns than there are targets, or fewer than it names.
+fn check_width(insert: &ast::Insert, given: usize, expected: usize) -> Result<()> {
+    let (message, position) = if given > expected {
+        let body = insert.source.as_ref().map(|query| &query.body);
+        let position = body.map_or(Position::NONE, |body| query_item_position(body, expected));
+        ("INSERT has more expressions than target columns", position)
+    } else if let Some(target) = insert.columns.get(given) {
+        ("INSERT has more target columns than expressions", target.column.position)
     } else {
-        Ok(())
-    }
+        return Ok(());
+    };
+    Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(position))
 }
 
 fn not_default(column: &str) -> SqlError {
@@ -478,7 +483,13 @@ fn prepare_source(
         let null = || ast::Expr::Constant(ast::Constant { value: Value::Null, position: Position::NONE });
         for row in &mut values.rows {
             for (i, value) in row.iter_mut().enumerate() {
-                let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else { break };
+                let Some(column) = positions.get(i).and_then(|i| table.columns.get(*i)) else {
+                    // The row is too long, which is found when it is bound.
+                    if is_default(value) {
+                        *value = null();
+                    }
+                    continue;
+                };
                 if !is_default(value) {
                     if overriding.is_none() && column.identity.is_some_and(|identity| identity.always) {
                         return Err(not_default(&column.name));

@@ -21,7 +21,7 @@ pub(crate) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Check, Column, Table},
-    query::{Binder, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, position_of},
+    query::{Binder, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, is_star, position_of},
     sink::Sink,
     syntax::parse_expression,
     types::Row,
@@ -144,6 +144,9 @@ fn pairs<'a>(
         Assignment::Row { targets, value, position } => (targets, value, *position),
     };
     let values: Vec<Value<'_>> = match value {
+        ast::Expr::Row(row) if row.fields.iter().any(is_star) => {
+            binder.row_fields(&row.fields, scope)?.into_iter().map(Value::Bound).collect()
+        }
         ast::Expr::Row(row) => row.fields.iter().map(Value::Written).collect(),
         ast::Expr::Subquery(subquery) => {
             binder.columns_of(&subquery.query, scope)?.into_iter().map(Value::Bound).collect()

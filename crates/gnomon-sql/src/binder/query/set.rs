@@ -12,7 +12,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        located::{at_expr, position_of},
+        located::{item_position, position_of, query_item_position},
         scope::{Clause, Place, Scope},
         syntax::into_clause,
     },
@@ -32,23 +32,25 @@ impl QueryBinder<'_, '_> {
         output: Output<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
         let place = Place::new(level, Clause::Values);
-        let width = values.rows.first().map_or(0, Vec::len);
-        let mut rows = Vec::with_capacity(values.rows.len());
+        let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
-            if row.len() != width {
+            let mut cells = self.expressions().fields(row, place)?;
+            if rows.first().is_some_and(|first| first.len() != cells.len()) {
                 let position = row.first().map_or(Position::NONE, position_of);
                 let message = "VALUES lists must all be the same length";
                 return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(position));
             }
-            let mut cells =
-                row.iter().map(|expr| self.expressions().bind(expr, place)).collect::<Result<Vec<_>>>()?;
-            for ((cell, expr), target) in cells.iter_mut().zip(row).zip(output.targets()) {
+            for (at, (cell, target)) in cells.iter_mut().zip(output.targets()).enumerate() {
                 let bound = std::mem::replace(cell, Expr::bool(true));
-                *cell =
-                    self.statement.typing.assigned(bound, *target).map_err(|error| at_expr(error, expr))?;
+                *cell = self
+                    .statement
+                    .typing
+                    .assigned(bound, *target)
+                    .map_err(|error| error.at(item_position(row, at)))?;
             }
             rows.push(cells);
         }
+        let width = rows.first().map_or(0, Vec::len);
         let mut columns = Vec::with_capacity(width);
         for position in 0..width {
             let ty = match output.target(position) {
@@ -82,7 +84,7 @@ impl QueryBinder<'_, '_> {
         let mut bound = self.bind_arm(first, level)?;
         for operation in operations {
             let right = self.bind_arm(&operation.right, level)?;
-            bound = self.combine_arms(bound, operation, right)?;
+            bound = self.combine_arms(bound, first, operation, right)?;
         }
         Ok(bound)
     }
@@ -90,6 +92,7 @@ impl QueryBinder<'_, '_> {
     fn combine_arms(
         &mut self,
         (left, mut columns): (Plan, Vec<ResultColumn>),
+        first: &QueryBody,
         operation: &SetOperation,
         (right, others): (Plan, Vec<ResultColumn>),
     ) -> Result<(Plan, Vec<ResultColumn>)> {
@@ -109,9 +112,12 @@ impl QueryBinder<'_, '_> {
             let (x, y) = (arm_column(&left, position, a.ty), arm_column(&right, position, b.ty));
             let pair = [x, y];
             let ty = self.statement.typing.common_type(&pair, name)?;
-            let mut pair = self.statement.typing.all_to(pair.into(), ty, name)?;
-            right_exprs.extend(pair.pop());
-            left_exprs.extend(pair.pop());
+            for ((expr, body), exprs) in
+                pair.into_iter().zip([first, &operation.right]).zip([&mut left_exprs, &mut right_exprs])
+            {
+                let converted = self.statement.typing.all_to(vec![expr], ty, name);
+                exprs.extend(converted.map_err(|error| error.at(query_item_position(body, position)))?);
+            }
             let modifier = if a.ty == b.ty && a.ty.ty == ty { a.ty.modifier } else { -1 };
             a.ty = ColumnType { ty, modifier };
             (a.table, a.attribute) = (0, 0);
