@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeId;
-use gnomon_parser::ast::{CreateTable, CreateTableAs, PartitionBy, RelationName, Statement, TableElement};
+use gnomon_parser::ast::{
+    CreateTable, CreateTableAs, PartitionBy, Query, RelationName, Statement, TableElement,
+};
 
 use super::{
     Ddl, clauses,
@@ -17,10 +19,11 @@ use super::{
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Column, Table},
+    context::{Name, SessionContext},
     dml::TableWriter,
     query::plan_query,
     sink::{Tag, tag},
-    types::{ColumnType, Type, format_type},
+    types::{ColumnType, Datum, Type, format_type},
 };
 
 /// Fails if what is said of partitions does not go with the rest.
@@ -34,23 +37,33 @@ fn check_partitioned(by: Option<&PartitionBy>, parameters: &TableParameters) -> 
 }
 
 /// Returns a new table without columns; none if it is there already and need not be new.
+/// Returns the name of a new table; none, with a notice, if it is taken and need not be new.
+pub(crate) fn free_name(
+    session: &SessionContext,
+    name: &RelationName,
+    if_not_exists: bool,
+    notices: &mut Vec<Notice>,
+) -> Result<Option<Name>> {
+    let name = session.name(name)?;
+    let view = session.view();
+    let schema = view.schema_for(&name)?;
+    if view.catalog.has_relation(&schema, &name.name) && if_not_exists {
+        let message = format!("relation \"{}\" already exists, skipping", name.name);
+        notices.push(Notice::note(SqlState::DUPLICATE_TABLE, message));
+        return Ok(None);
+    }
+    refuse_taken(&view, &schema, &name.name)?;
+    Ok(Some(name))
+}
+
 fn new_table(
     ddl: &mut Ddl<'_>,
     name: &RelationName,
     if_not_exists: bool,
     parameters: &TableParameters,
 ) -> Result<Option<Table>> {
-    let name = ddl.session.name(name)?;
-    let view = ddl.session.view();
-    let schema = view.schema_for(&name)?;
-    if view.catalog.has_relation(&schema, &name.name) && if_not_exists {
-        ddl.notices.push(Notice::note(
-            SqlState::DUPLICATE_TABLE,
-            format!("relation \"{}\" already exists, skipping", name.name),
-        ));
-        return Ok(None);
-    }
-    refuse_taken(&view, &schema, &name.name)?;
+    let Some(name) = free_name(ddl.session, name, if_not_exists, ddl.notices)? else { return Ok(None) };
+    let schema = ddl.session.view().schema_for(&name)?;
     Ok(Some(Table {
         oid: ddl.session.shared.new_oid()?,
         schema,
@@ -122,12 +135,21 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
     tag("CREATE TABLE")
 }
 
-pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Result<Tag> {
+/// The query that fills a new table, with the types and values of its parameters.
+#[derive(Clone, Copy)]
+pub(crate) struct TableSource<'a> {
+    pub(crate) query: &'a Query,
+    pub(crate) types: &'a [Type],
+    pub(crate) values: &'a [Datum],
+}
+
+pub(super) fn create_table_as(
+    ddl: &mut Ddl<'_>,
+    create: &CreateTableAs,
+    source: TableSource<'_>,
+) -> Result<Tag> {
     clauses::create_table_as(create, ddl.notices)?;
     let what = if create.is_select_into { "SELECT INTO" } else { "CREATE TABLE AS" };
-    let Statement::Query(query) = &create.source else {
-        return Err(SqlError::unsupported("CREATE TABLE AS EXECUTE"));
-    };
     ddl.begin(what)?;
     let parameters = TableParameters::read(&create.options, ddl.notices)?;
     let Some(mut table) = new_table(ddl, &create.name, create.if_not_exists, &parameters)? else {
@@ -135,7 +157,7 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
     };
     check_partitioned(None, &parameters)?;
     let planned = ddl.session.with_types(|types, view| {
-        let planned = plan_query(query, view, types, &[])?;
+        let planned = plan_query(source.query, view, types, source.types)?;
         Ok((planned, view.tables()))
     });
     let (planned, tables) = planned?;
@@ -182,7 +204,7 @@ pub(super) fn create_table_as(ddl: &mut Ddl<'_>, create: &CreateTableAs) -> Resu
     if !create.with_data {
         return tag("CREATE TABLE AS");
     }
-    let count = ddl.session.with_context(&[], |shared, ctx| {
+    let count = ddl.session.with_context(source.values, |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
         let mut rows = planned.open();
         let mut count = 0u64;

@@ -39,7 +39,9 @@ pub(crate) use reindex::words_in_block as reindex_words_in_block;
 use std::{sync::Arc, time::Duration};
 
 use gnomon_engine::{Isolation, Transaction, TreeId, TreeLock};
-use gnomon_parser::ast::{Ident, ObjectKind, Statement};
+use gnomon_parser::ast::{CreateTableAs, Ident, ObjectKind, Statement};
+
+pub(crate) use create::{TableSource, free_name};
 
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -90,7 +92,18 @@ impl Lockable {
 /// The conversion of each row when its table is written anew.
 type Convert<'a> = &'a mut dyn FnMut(&mut ExecContext<'_>, &mut Row) -> Result<()>;
 
-/// Runs a DDL statement; none if it is no DDL.
+/// Creates a table that a query fills.
+pub(crate) fn create_table_as(
+    session: &mut SessionContext,
+    create: &CreateTableAs,
+    source: TableSource<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Tag> {
+    let mut ddl = Ddl::new(session, notices);
+    on_deepest_stack(|| ddl.giving_way(|ddl| create::create_table_as(ddl, create, source)))
+}
+
+/// Runs a DDL statement but CREATE TABLE AS; none if it is no DDL.
 pub(crate) fn run(
     session: &mut SessionContext,
     statement: &Statement,
@@ -106,7 +119,6 @@ pub(crate) fn run(
 fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
     let ran = match statement {
         Statement::CreateTable(create) => ddl.giving_way(|ddl| create::create_table(ddl, create)),
-        Statement::CreateTableAs(create) => ddl.giving_way(|ddl| create::create_table_as(ddl, create)),
         Statement::CreateIndex(create) => ddl.giving_way(|ddl| index::create_index(ddl, create)),
         Statement::CreateView(create) => ddl.giving_way(|ddl| view::create_view(ddl, create)),
         Statement::CreateSchema(create) => ddl.giving_way(|ddl| schema::create_schema(ddl, create)),

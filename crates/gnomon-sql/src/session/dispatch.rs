@@ -8,13 +8,14 @@ use super::{
     Session, advice, backup,
     command::Command,
     copy_returned, cursor, explain, maintenance,
-    prepared::{Prepared, Source},
+    prepared::{Prepared, Source, query_of},
     setting,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::{Company, SessionContext, two_phase},
-    copy, ddl,
+    copy,
+    ddl::{self, TableSource},
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments},
     syntax::on_fit_stack,
@@ -91,14 +92,26 @@ impl Session {
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
             Statement::Backup(backup) => self.back_up(backup, command.company, sink),
-            Statement::Explain(explain) => {
-                if let Statement::Execute(execute) = &*explain.statement {
+            Statement::CreateTableAs(create) => match &create.source {
+                Statement::Execute(execute) => {
+                    let (prepared, values) = self.bound(execute)?;
+                    let types = prepared.parameter_types();
+                    let source = TableSource { query: prepared.query()?, types: &types, values: &values };
+                    ddl::create_table_as(&mut self.context, create, source, notices)
+                }
+                source => {
+                    let source = TableSource { query: query_of(source)?, types: &[], values: &[] };
+                    ddl::create_table_as(&mut self.context, create, source, notices)
+                }
+            },
+            Statement::Explain(explain) => match explain::explained(explain) {
+                Statement::Execute(execute) => {
                     let (prepared, values) = self.bound(execute)?;
                     let executor = &mut self.executor();
-                    return explain::explain_prepared(executor, explain, &prepared, &values, notices, sink);
+                    explain::explain_prepared(executor, explain, &prepared, &values, notices, sink)
                 }
-                explain::explain(&mut self.executor(), explain, command, notices, sink)
-            }
+                _ => explain::explain(&mut self.executor(), explain, command, notices, sink),
+            },
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
             Statement::CreateIndex(create) if create.is_concurrent => {
                 self.context.refuse_in_transaction("CREATE INDEX CONCURRENTLY", command.company)?;

@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-use gnomon_parser::ast::{Explain, Statement};
+use gnomon_parser::ast::{CreateTableAs, Explain, Statement};
 
 use super::{
     advice,
     command::Command,
-    prepared::Prepared,
+    prepared::{Prepared, query_of},
     setting::{plain_context, text_column},
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::SessionContext,
+    ddl::{self, TableSource},
     query::plan::{ExplainFormat, Node, NodeValue},
     sink::{Sink, Tag, tag},
     statement::{Executor, Plan, begin, fetch, plan},
     syntax::{option_is_on, option_text},
-    types::Datum,
+    types::{Datum, Type},
 };
 
 /// The options that EXPLAIN acts on.
@@ -105,8 +106,8 @@ pub(super) fn explain(
     if let Statement::Unsupported(unsupported) = &*explain.statement {
         return Err(advice::unsupported(unsupported));
     }
-    if options.analyze && matches!(*explain.statement, Statement::CreateTableAs(_)) {
-        return Err(SqlError::unsupported("EXPLAIN ANALYZE of CREATE TABLE AS or SELECT INTO"));
+    if !makes_table(executor.session, explain, notices)? {
+        return show_lines(Vec::new(), sink);
     }
     let statement = explained(explain);
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
@@ -115,7 +116,8 @@ pub(super) fn explain(
     let planning = executor.session.shared.clock.now().saturating_sub(before);
     planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
-    show(executor, &options, &planned, (command.values, planning), sink)
+    let table = NewTable::of(explain, statement, (command.types, command.values))?;
+    show(executor, &options, &planned, (command.values, planning), (table, notices), sink)
 }
 
 /// EXPLAIN of EXECUTE: of the plan of a prepared statement, with the values of its parameters.
@@ -128,11 +130,47 @@ pub(super) fn explain_prepared(
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
     let options = Options::of(explain, notices)?;
+    if !makes_table(executor.session, explain, notices)? {
+        return show_lines(Vec::new(), sink);
+    }
     let before = executor.session.shared.clock.now();
     let planned = prepared.plan(executor.session)?;
     let planning = executor.session.shared.clock.now().saturating_sub(before);
     let planned = begin(executor.session, planned, &mut |session| prepared.plan(session))?;
-    show(executor, &options, &planned, (values, planning), sink)
+    let types = prepared.parameter_types();
+    let table = match prepared.statement() {
+        Some(statement) => NewTable::of(explain, statement, (&types, values))?,
+        None => None,
+    };
+    show(executor, &options, &planned, (values, planning), (table, notices), sink)
+}
+
+/// True unless the table that EXPLAIN's statement would make is there, and need not be new.
+fn makes_table(session: &SessionContext, explain: &Explain, notices: &mut Vec<Notice>) -> Result<bool> {
+    match &*explain.statement {
+        Statement::CreateTableAs(create) => {
+            Ok(ddl::free_name(session, &create.name, create.if_not_exists, notices)?.is_some())
+        }
+        _ => Ok(true),
+    }
+}
+
+/// The table that an explained statement makes.
+struct NewTable<'a> {
+    create: &'a CreateTableAs,
+    source: TableSource<'a>,
+}
+
+impl<'a> NewTable<'a> {
+    /// Returns the table that EXPLAIN's statement fills with a query; none of another statement.
+    fn of(
+        explain: &'a Explain,
+        query: &'a Statement,
+        (types, values): (&'a [Type], &'a [Datum]),
+    ) -> Result<Option<NewTable<'a>>> {
+        let Statement::CreateTableAs(create) = &*explain.statement else { return Ok(None) };
+        Ok(Some(NewTable { create, source: TableSource { query: query_of(query)?, types, values } }))
+    }
 }
 
 /// The outcome of running a statement: number of rows, and the time.
@@ -149,14 +187,22 @@ fn show(
     options: &Options,
     planned: &Plan,
     (values, planning): (&[Datum], Duration),
+    (table, notices): (Option<NewTable<'_>>, &mut Vec<Notice>),
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
     let node = planned.explain(executor.session.settings.semantic_locks());
     let mut ran = None;
     if options.analyze {
         let before = executor.session.shared.clock.now();
-        let mut running = executor.start(planned, values)?;
-        let (rows, _) = fetch(executor.session, &mut running, values, 0, &mut |_, _| Ok(()))?;
+        let rows = match table {
+            Some(table) => {
+                rows_of(&ddl::create_table_as(executor.session, table.create, table.source, notices)?)
+            }
+            None => {
+                let mut running = executor.start(planned, values)?;
+                fetch(executor.session, &mut running, values, 0, &mut |_, _| Ok(()))?.0
+            }
+        };
         let time = executor.session.shared.clock.now().saturating_sub(before);
         ran = Some(Ran { rows, time, timing: options.timing });
     }
@@ -168,11 +214,20 @@ fn show(
         ExplainFormat::Text => lines(node, ran.as_ref(), times),
         format => vec![document(node, ran.as_ref(), times).document(format)],
     };
+    show_lines(texts, sink)
+}
+
+fn show_lines(lines: Vec<String>, sink: &mut dyn Sink) -> Result<Tag> {
     sink.columns(&[text_column("QUERY PLAN")])?;
     plain_context(|context| {
-        texts.into_iter().try_for_each(|text| sink.row(context, &[Datum::Text(text.into())]))
+        lines.into_iter().try_for_each(|line| sink.row(context, &[Datum::Text(line.into())]))
     })?;
     tag("EXPLAIN")
+}
+
+/// The number of rows in the tag of a statement; none is 0.
+fn rows_of(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|rows| rows.parse().ok()).unwrap_or(0)
 }
 
 /// Times of a statement, each with its name, as far as they are shown.

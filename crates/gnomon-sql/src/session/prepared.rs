@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
-use gnomon_parser::ast::Statement;
+use gnomon_parser::ast::{Query, Statement};
 
 use super::{command::Command, explain::explained, texts::PreparedText};
 use crate::{
@@ -66,6 +66,14 @@ impl Prepared {
     /// Returns its statement; none if its text is empty.
     pub(super) fn statement(&self) -> Option<&Statement> {
         self.parsed.as_ref().map(|parsed| &parsed.statement)
+    }
+
+    /// Returns its query.
+    ///
+    /// # Errors
+    /// 42809 if it is another statement.
+    pub(super) fn query(&self) -> Result<&Query> {
+        self.statement().ok_or_else(no_query).and_then(query_of)
     }
 
     /// Returns the row of pg_prepared_statements.
@@ -140,6 +148,21 @@ impl Prepared {
         *self.plan.lock() = Some(plan.clone());
         Ok(plan)
     }
+}
+
+/// Returns the query that a statement is.
+///
+/// # Errors
+/// 42809 if it is another one.
+pub(super) fn query_of(statement: &Statement) -> Result<&Query> {
+    match statement {
+        Statement::Query(query) => Ok(query),
+        _ => Err(no_query()),
+    }
+}
+
+fn no_query() -> SqlError {
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT")
 }
 
 /// The prepared statements of a session, by name; the empty name is that of the unnamed statement.
