@@ -21,6 +21,7 @@ mod expansion;
 mod expression;
 mod literals;
 mod located;
+mod operator_class;
 mod parameters;
 mod query;
 mod relations;
@@ -61,6 +62,7 @@ use crate::{
 pub use analysis::Analysis;
 pub use catalog::{CatalogView, Relation};
 pub use located::{is_star, position_of, query_item_position};
+pub use operator_class::check_operator_class;
 pub use parameters::ParameterNames;
 pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};

@@ -45,6 +45,14 @@ struct Target {
 
 /// Runs a COPY. Returns the command tag.
 pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sink) -> Result<Tag> {
+    let options = Options::of(copy)?;
+    if let CopySource::Query(statement) = &copy.source
+        && let Statement::Query(query) = &**statement
+        && into_clause(&query.body).is_some()
+    {
+        let message = "COPY (SELECT INTO) is not supported";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
     if copy.end != CopyEnd::Standard {
         return Err(SqlError::new(
             SqlState::INSUFFICIENT_PRIVILEGE,
@@ -52,7 +60,6 @@ pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sin
         )
         .hint("Use COPY ... STDIN or STDOUT; psql's \\copy works for files of the client."));
     }
-    let options = Options::of(copy)?;
     let count = match &copy.source {
         source if copy.is_to => copy_to(session, source, options, sink)?,
         CopySource::Table { name, columns } => copy_from(session, copy, name, columns, options, sink)?,
@@ -146,10 +153,6 @@ fn copy_to(
 ) -> Result<u64> {
     let count = match source {
         CopySource::Query(statement) => match &**statement {
-            Statement::Query(query) if into_clause(&query.body).is_some() => {
-                let message = "COPY (SELECT INTO) is not supported";
-                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-            }
             Statement::Query(query) => copy_query(session, query, options, sink)?,
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a change is copied as a query")),
         },

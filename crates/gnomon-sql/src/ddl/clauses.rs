@@ -15,37 +15,6 @@ use crate::{Notice, Result, SqlError, SqlState, query, types::Type};
 /// The only tablespace.
 const TABLESPACE: &str = "pg_default";
 
-/// Operator classes of PostgreSQL that order as every index here does.
-const OPERATOR_CLASSES: [&str; 27] = [
-    "array_ops",
-    "bool_ops",
-    "bpchar_ops",
-    "bpchar_pattern_ops",
-    "bytea_ops",
-    "char_ops",
-    "date_ops",
-    "float4_ops",
-    "float8_ops",
-    "int2_ops",
-    "int4_ops",
-    "int8_ops",
-    "interval_ops",
-    "name_ops",
-    "numeric_ops",
-    "oid_ops",
-    "record_ops",
-    "text_ops",
-    "text_pattern_ops",
-    "time_ops",
-    "timestamp_ops",
-    "timestamptz_ops",
-    "timetz_ops",
-    "uuid_ops",
-    "varbit_ops",
-    "varchar_ops",
-    "varchar_pattern_ops",
-];
-
 /// The only table access method.
 const TABLE_METHOD: &str = "heap";
 /// The only index access method.
@@ -210,44 +179,11 @@ pub(super) fn index_element(element: &IndexElement, ty: Option<Type>) -> Result<
     } = element;
     check_collation(collation.as_ref(), ty)?;
     if let Some(class) = operator_class {
-        check_operator_class(class, ty)?;
+        query::check_operator_class(class, ty)?;
     }
     match operator_class_options.is_empty() {
         true => Ok(()),
         false => Err(SqlError::unsupported("an option of an operator class").at(*position)),
-    }
-}
-
-/// Fails if an operator class is none of PostgreSQL's, or not one of this type.
-fn check_operator_class(class: &QualifiedName, ty: Option<Type>) -> Result<()> {
-    let parts: Vec<&str> = class.0.iter().map(|part| &*part.name).collect();
-    let name = match parts[..] {
-        [name] | ["pg_catalog", name] if OPERATOR_CLASSES.contains(&name) => name,
-        _ => {
-            let name = parts.join(".");
-            let message = format!("operator class \"{name}\" does not exist for access method \"btree\"");
-            return Err(undefined(message));
-        }
-    };
-    let Some(ty) = ty else { return Ok(()) };
-    let is_of_type = match name.trim_end_matches("_ops").trim_end_matches("_pattern") {
-        "array" => matches!(ty, Type::Array(_)),
-        "text" | "varchar" => matches!(ty, Type::Text | Type::Varchar),
-        // It would order text as if it had no blanks at its end.
-        "bpchar" if matches!(ty, Type::Text | Type::Varchar) => {
-            let error = SqlError::unsupported(format!("the operator class {name} of another type"));
-            return Err(error.at(class.position()));
-        }
-        "oid" => ty == Type::Oid || ty.is_registered(),
-        typname => ty.info().typname == typname,
-    };
-    match is_of_type {
-        true => Ok(()),
-        false => {
-            let ty = crate::types::format_type(ty, None);
-            let message = format!("operator class \"{name}\" does not accept data type {ty}");
-            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
-        }
     }
 }
 

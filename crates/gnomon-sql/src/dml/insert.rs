@@ -25,12 +25,12 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, Spool, column_of_key,
+        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, Spool, column_of_key, ScopeRelation, check_collation, check_operator_class,
         expr::Part,
         open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
-    },
         query_item_position,
+    },
     types::{ColumnType, Context, Datum, Row, limit::row_bytes, rows},
 };
 
@@ -156,7 +156,11 @@ impl InsertPlan {
             None => None,
             Some(conflict) => Some(bind_conflict(binder, &table, alias, conflict, &checks, returns)?),
         };
-        let scope = Scope::of_table(&table, alias);
+        let excluded = [excluded(&table)];
+        let mut scope = Scope::of_table(&table, alias);
+        if conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
+            scope.beyond.push(&excluded);
+        }
         let returning = Returning::bind(binder, &insert.returning, &scope)?;
         let tables = binder.close_with(tables);
         Ok(InsertPlan {
@@ -173,17 +177,17 @@ impl InsertPlan {
         })
     }
 
+    /// Returns the error of the first constant that cannot be computed.
+    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
+        self.source.as_ref().and_then(|source| source.failing_constant(types))
+    }
+
     /// The table that is inserted into.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
     /// Returns the nodes that EXPLAIN shows; with how a row that is updated is locked, if there is a choice.
-    /// Returns the error of the first constant that cannot be computed.
-    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        self.source.as_ref().and_then(|source| source.failing_constant(types))
-    }
-
     pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
         let mut node = modify("Insert", &self.table, &self.alias);
         node.children = explain_tables(&self.tables);
@@ -516,15 +520,20 @@ fn bind_arbiters(
     binder: &mut Binder<'_>,
     table: &Arc<Table>,
     alias: Option<&str>,
-    target: Option<&ConflictTarget>,
+    conflict: &OnConflict,
 ) -> Result<Vec<Oid>> {
     let unique = || table.all_indexes().filter(|index| index.unique);
-    match target {
+    match &conflict.target {
         None => Ok(unique().map(|index| index.oid).collect()),
         Some(ConflictTarget::Index { elements, filter, position }) => {
             let mut wanted = Vec::new();
             for element in elements {
-                wanted.push(conflict_column(table, alias, element, *position)?);
+                // Of a name that is missing, the proposed row is a candidate where there is one.
+                let scope = match conflict.update {
+                    Some(_) => conflict_scope(table, alias),
+                    None => Scope::of_table(table, alias),
+                };
+                wanted.push(conflict_column(table, &scope, element, *position)?);
             }
             if let Some(filter) = filter {
                 // It chooses among partial indexes, and serves for whole ones as well: no index is partial.
@@ -537,14 +546,7 @@ fn bind_arbiters(
                 columns.sort_unstable();
                 columns == wanted
             };
-            let found: Vec<Oid> = unique().filter(same).map(|index| index.oid).collect();
-            match found.is_empty() {
-                false => Ok(found),
-                true => Err(SqlError::new(
-                    SqlState::INVALID_COLUMN_REFERENCE,
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                )),
-            }
+            Ok(unique().filter(same).map(|index| index.oid).collect())
         }
         Some(ConflictTarget::Constraint(name)) => {
             match table.constraint(&name.name).and_then(Constraint::index) {
@@ -561,7 +563,7 @@ fn bind_arbiters(
 /// The column that an item of ON CONFLICT is; `target` is the place of the list.
 fn conflict_column(
     table: &Arc<Table>,
-    alias: Option<&str>,
+    scope: &Scope<'_>,
     element: &IndexElement,
     target: Position,
 ) -> Result<usize> {
@@ -575,11 +577,8 @@ fn conflict_column(
     if element.is_nulls_first.is_some() {
         return refused("NULLS FIRST/LAST");
     }
-    if element.collation.is_some() {
-        return Err(SqlError::unsupported("COLLATE in ON CONFLICT").at(element.position));
-    }
-    if element.operator_class.is_some() || !element.operator_class_options.is_empty() {
-        return Err(SqlError::unsupported("an operator class in ON CONFLICT").at(element.position));
+    if !element.operator_class_options.is_empty() {
+        return Err(SqlError::unsupported("an option of an operator class").at(element.position));
     }
     let Some(column) = column_of_key(&element.key) else {
         return Err(SqlError::unsupported("an expression in ON CONFLICT").at(element.position));
@@ -588,9 +587,18 @@ fn conflict_column(
         IndexKey::Column(_) => target,
         IndexKey::Expr(_) => column.position,
     };
-    table
-        .column(&column.name)
-        .ok_or_else(|| Scope::of_table(table, alias).missing_column(None, &column.name).at(position))
+    let found =
+        table.column(&column.name).ok_or_else(|| scope.missing_column(None, &column.name).at(position))?;
+    // Rows that are equal by one of these are equal by all, so all indexes of the columns are meant.
+    let ty = table.columns[found].ty.ty;
+    if let Some(collation) = &element.collation {
+        check_collation(collation, Some(ty), collation.position())?;
+    }
+    if let Some(class) = &element.operator_class {
+        check_operator_class(class, None)?;
+        check_operator_class(class, Some(ty)).map_err(|_| unmatched())?;
+    }
+    Ok(found)
 }
 
 fn bind_conflict(
@@ -609,11 +617,15 @@ fn bind_conflict(
         .hint("For example, ON CONFLICT (column_name).")
         .at(conflict.position));
     }
-    let arbiters = bind_arbiters(binder, table, alias, conflict.target.as_ref())?;
-    let Some(update) = &conflict.update else { return Ok(Conflict { arbiters, update: None }) };
+    let arbiters = bind_arbiters(binder, table, alias, conflict)?;
+    let Some(update) = &conflict.update else {
+        refuse_unmatched(conflict, &arbiters)?;
+        return Ok(Conflict { arbiters, update: None });
+    };
     let scope = conflict_scope(table, alias);
     let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
     let condition = update.filter.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
+    refuse_unmatched(conflict, &arbiters)?;
     let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);
     let mut conditions = Vec::new();
     condition.clone().into_iter().for_each(|condition: Expr| condition.split_and(&mut conditions));
@@ -625,9 +637,27 @@ fn bind_conflict(
     Ok(Conflict { arbiters, update: Some(ConflictUpdate { assignments, condition, blind }) })
 }
 
+/// Fails if ON CONFLICT lists columns that no unique index has.
+fn refuse_unmatched(conflict: &OnConflict, arbiters: &[Oid]) -> Result<()> {
+    match conflict.target {
+        Some(ConflictTarget::Index { .. }) if arbiters.is_empty() => Err(unmatched()),
+        _ => Ok(()),
+    }
+}
+
+fn unmatched() -> SqlError {
+    let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+}
+
 /// The existing row by the table's name, then the proposed one as `excluded`, which must be named.
 fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
     let mut scope = Scope::of_table(table, alias);
-    scope.relations.push(crate::query::ScopeRelation::of_table(table, Some("excluded"), table.columns.len()));
+    scope.relations.push(excluded(table));
     scope
+}
+
+/// The proposed row, behind the existing one.
+fn excluded(table: &Arc<Table>) -> ScopeRelation {
+    ScopeRelation::of_table(table, Some("excluded"), table.columns.len())
 }

@@ -31,6 +31,8 @@ pub(super) fn declare(
         _ => None,
     };
     check_options(declare, lock)?;
+    let mut plan_it = |session: &mut SessionContext| plan(session, &declare.statement, command.types);
+    let planned = plan_it(executor.session)?;
     if !declare.is_hold && !executor.session.in_block() {
         return Err(SqlError::new(
             SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -39,8 +41,6 @@ pub(super) fn declare(
     }
     let name = &*declare.name.name;
     portals.refuse_taken(name)?;
-    let mut plan_it = |session: &mut SessionContext| plan(session, &declare.statement, command.types);
-    let planned = plan_it(executor.session)?;
     planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
     // It shows the rows as of now, whenever it is fetched.

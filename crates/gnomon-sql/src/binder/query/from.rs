@@ -15,7 +15,7 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         Relation, ResultColumn,
-        scope::{Clause, Place, Scope, ScopeColumn, ScopeRelation, WholeRow},
+        scope::{Barred, Clause, Place, Scope, ScopeColumn, ScopeRelation, WholeRow},
         syntax::relation_name,
     },
     catalog::model::View,
@@ -38,6 +38,14 @@ struct Piece {
     columns: Vec<ScopeColumn>,
 }
 
+/// The left side of a join, as its right side sees it.
+#[derive(Clone, Copy)]
+struct LeftSide<'p> {
+    piece: &'p Piece,
+    /// True if LATERAL may not refer to it.
+    is_barred: bool,
+}
+
 /// State of binding FROM.
 struct FromCx<'s> {
     /// The level's names without FROM.
@@ -56,8 +64,8 @@ impl QueryBinder<'_, '_> {
         self.bind_from_after(from, level, &Scope::empty(), 0)
     }
 
-    /// As [`QueryBinder::bind_from`], after relations whose columns take the numbers below `next`: LATERAL items see them,
-    /// and no name may be theirs.
+    /// As [`QueryBinder::bind_from`], after the target of a change, whose columns take the numbers below `next`:
+    /// LATERAL items may not refer to it, and no name may be its.
     pub fn bind_from_after<'s>(
         &mut self,
         from: &[TableReference],
@@ -72,6 +80,7 @@ impl QueryBinder<'_, '_> {
             let mut seen = Scope::within(level);
             seen.relations = before.relations.iter().chain(&scope.relations).cloned().collect();
             seen.columns = before.columns.iter().chain(&scope.columns).cloned().collect();
+            seen.barred = barred(&before.relations, true).collect();
             let piece = self.table_reference(item, &mut cx, &seen, None)?;
             check_aliases(&seen.relations, &piece.relations)?;
             scope.relations.extend(piece.relations);
@@ -89,13 +98,13 @@ impl QueryBinder<'_, '_> {
         Ok((tree, scope, cx.next))
     }
 
-    /// Binds a member of FROM. `left` is the left side of the join that it is the right side of, if it may see that.
+    /// Binds a member of FROM. `left` is the left side of the join that it is the right side of.
     fn table_reference(
         &mut self,
         reference: &TableReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
-        left: Option<&Piece>,
+        left: Option<LeftSide<'_>>,
     ) -> Result<Piece> {
         self.statement.enter_query()?;
         let piece = on_deep_stack(|| match reference {
@@ -132,8 +141,9 @@ impl QueryBinder<'_, '_> {
                 ast::JoinKind::Full => JoinKind::Full,
             };
             // LATERAL on the right of a join that keeps its right rows could find no left row to refer to.
-            let seen = matches!(kind, JoinKind::Inner | JoinKind::Left).then_some(&left);
-            let right = self.table_reference(&join.right, cx, before, seen)?;
+            let is_barred = matches!(kind, JoinKind::Right | JoinKind::Full);
+            let seen = LeftSide { piece: &left, is_barred };
+            let right = self.table_reference(&join.right, cx, before, Some(seen))?;
             left = self.join(left, right, kind, join, (cx, before))?;
             if let Some(alias) = &join.alias {
                 left = aliased_join(left, alias)?;
@@ -238,7 +248,7 @@ impl QueryBinder<'_, '_> {
         reference: &SubqueryReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
-        left: Option<&Piece>,
+        left: Option<LeftSide<'_>>,
     ) -> Result<Piece> {
         let lateral;
         let around = match reference.is_lateral {
@@ -251,7 +261,7 @@ impl QueryBinder<'_, '_> {
         let mut inner = Scope::of_query(Place::new(around, Clause::FromQuery));
         if !reference.is_lateral {
             inner.beyond.push(&before.relations);
-            inner.beyond.extend(left.map(|left| &*left.relations));
+            inner.beyond.extend(left.map(|left| &*left.piece.relations));
         }
         let BoundQuery { plan, columns, .. } =
             self.bind_query(&reference.query, &inner, Output::Own, None)?;
@@ -271,7 +281,11 @@ impl QueryBinder<'_, '_> {
             return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
         }
         let name = &reference.name;
-        self.named_relation(reference, cx).map_err(|error| error.at(name.position()))
+        self.named_relation(reference, cx).map_err(|error| match error.state() {
+            // PostgreSQL shows no place of a list of columns that is too long.
+            SqlState::INVALID_COLUMN_REFERENCE => error,
+            _ => error.at(name.position()),
+        })
     }
 
     fn named_relation(&mut self, reference: &RelationReference, cx: &mut FromCx<'_>) -> Result<Piece> {
@@ -374,7 +388,7 @@ impl QueryBinder<'_, '_> {
         reference: &FunctionReference,
         cx: &mut FromCx<'_>,
         before: &Scope<'_>,
-        left: Option<&Piece>,
+        left: Option<LeftSide<'_>>,
     ) -> Result<Piece> {
         let defined = reference.functions.iter().flat_map(|(_, columns)| columns).chain(&reference.columns);
         if let Some(column) = defined.into_iter().next() {
@@ -548,15 +562,24 @@ impl FromCx<'_> {
 }
 
 /// Returns the scope of a LATERAL item: the items before, and the left side of the join that it is in.
-fn lateral_scope<'s>(level: &'s Scope<'s>, before: &Scope<'_>, left: Option<&Piece>) -> Scope<'s> {
+fn lateral_scope<'s>(level: &'s Scope<'s>, before: &Scope<'_>, left: Option<LeftSide<'_>>) -> Scope<'s> {
     let mut scope = Scope::within(level);
     scope.relations.clone_from(&before.relations);
     scope.columns.clone_from(&before.columns);
-    if let Some(left) = left {
-        scope.relations.extend(left.relations.iter().cloned());
-        scope.columns.extend(left.columns.iter().cloned());
+    scope.barred.clone_from(&before.barred);
+    if let Some(LeftSide { piece, is_barred }) = left {
+        scope.relations.extend(piece.relations.iter().cloned());
+        scope.columns.extend(piece.columns.iter().cloned());
+        if is_barred {
+            scope.barred.extend(barred(&piece.relations, false));
+        }
     }
     scope
+}
+
+/// The relations, as ones that may not be referred to.
+fn barred(relations: &[ScopeRelation], is_target: bool) -> impl Iterator<Item = Barred> {
+    relations.iter().map(move |relation| Barred { relation: relation.name.clone(), is_target })
 }
 
 fn using_column<'p>(piece: &'p Piece, name: &str, side: &str) -> Result<&'p ScopeColumn> {

@@ -10,11 +10,12 @@ use crate::{
     planner::{FromItem, FromKind, JoinTree},
 };
 
-/// The tables that locking clauses name: the number of the first column, lock, patience. `refused` is what else the
+/// The tables that locking clauses name: the number of the first column, lock, patience. `joins` are the names of joins
+/// in FROM. `refused` is what else the
 /// SELECT has with which its rows are none of a table's.
 pub fn bind_locks(
     clauses: &[ast::LockingClause],
-    from: Option<&JoinTree>,
+    (from, joins): (Option<&JoinTree>, &[&str]),
     refused: Option<&str>,
 ) -> Result<Vec<(usize, RowLock, LockWait)>> {
     let mut items = Vec::new();
@@ -37,6 +38,9 @@ pub fn bind_locks(
         }
         for table in &clause.tables {
             let mut named = items.iter().filter(|(item, _)| *item.alias == *table.name.name).peekable();
+            if joins.contains(&&*table.name.name) {
+                return Err(not_allowed_words(clause, "cannot be applied to a join").at(table.position()));
+            }
             if named.peek().is_none() {
                 let message = format!(
                     "relation \"{}\" in {} clause not found in FROM clause",

@@ -25,7 +25,7 @@ use super::{
     expression::{Asked, ExpressionBinder, Subqueries},
     located::at_expr,
     relations::Relations,
-    scope::{Clause, Place, Scope},
+    scope::{Clause, Place, Scope, missing_result_column},
     statement::Statement,
     syntax::ordinal,
     typing::{Assignee, type_name},
@@ -249,13 +249,35 @@ impl<'a> QueryBinder<'_, 'a> {
         let mut keys = Vec::with_capacity(tail.order.len());
         for item in tail.order {
             let is_values = matches!(body, QueryBody::Values(_));
-            let column = ordered_column(&item.value, &columns, is_values);
+            let column = match ordered_column(&item.value, &columns, is_values) {
+                Ok(Some(column)) => Ok(column),
+                Ok(None) => Err(self.missing_result_column(body, &item.value, level)?),
+                Err(error) => Err(error),
+            };
             let column = column.map_err(|error| at_expr(error, &item.value))?;
             let expr = Expr::column(column, columns[column].name.clone(), columns[column].ty);
             keys.push(self.statement.typing.sort_key(expr, item)?);
         }
         let limits = self.bind_limits(tail.limit, level)?;
         Ok((finish_query(plan, keys, limits), columns))
+    }
+
+    /// The error for a name in ORDER BY that is no column of the result.
+    fn missing_result_column(
+        &mut self,
+        body: &QueryBody,
+        name: &ast::Expr,
+        level: &Scope<'_>,
+    ) -> Result<SqlError> {
+        let mut arms = Vec::new();
+        if let QueryBody::SetOperations(_) = body {
+            for arm in arms_of(body) {
+                let (_, columns) = self.bind_set_expr(arm, level, Output::Arm)?;
+                arms.push(columns.into_iter().map(|column| column.name.to_string()).collect());
+            }
+        }
+        let name = plain_name(name).map_or("", |name| &*name.name);
+        Ok(missing_result_column(&arms, name))
     }
 
     /// Binds the body of a query.
@@ -284,16 +306,26 @@ impl<'a> QueryBinder<'_, 'a> {
     }
 }
 
-/// The column that an item of ORDER BY behind a set operation or VALUES means.
-fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn], is_values: bool) -> Result<usize> {
-    if let Some(name) = plain_name(expr).or_else(|| values_name(expr).filter(|_| is_values)) {
-        let position = columns.iter().position(|column| *column.name == *name.name);
-        return position.ok_or_else(|| {
-            let message = format!("column \"{}\" does not exist", name.name);
-            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-        });
+/// The queries that set operations combine, from left to right.
+fn arms_of(body: &QueryBody) -> Vec<&QueryBody> {
+    match body {
+        QueryBody::SetOperations(chain) => {
+            let rest = chain.rest.iter().map(|operation| &operation.right);
+            std::iter::once(&chain.first).chain(rest).flat_map(arms_of).collect()
+        }
+        QueryBody::Query(query) if matches!(query.body, QueryBody::SetOperations(_)) => arms_of(&query.body),
+        arm => vec![arm],
     }
-    ordinal(expr, columns.len(), "ORDER BY")?.ok_or_else(|| {
+}
+
+/// The column that an item of ORDER BY behind a set operation or VALUES means.
+///
+/// None for a name that is not one of its columns.
+fn ordered_column(expr: &ast::Expr, columns: &[ResultColumn], is_values: bool) -> Result<Option<usize>> {
+    if let Some(name) = plain_name(expr).or_else(|| values_name(expr).filter(|_| is_values)) {
+        return Ok(columns.iter().position(|column| *column.name == *name.name));
+    }
+    ordinal(expr, columns.len(), "ORDER BY")?.map(Some).ok_or_else(|| {
         SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, "invalid UNION/INTERSECT/EXCEPT ORDER BY clause")
             .detail("Only result column names can be used, not expressions or functions.")
             .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")

@@ -133,7 +133,9 @@ impl QueryBinder<'_, '_> {
             () if exprs_have_sets(&items) => Some("with set-returning functions in the target list"),
             () => None,
         };
-        let locks = bind_locks(tail.locks, from.as_ref(), refused)?;
+        let joins: Vec<&str> =
+            scope.relations.iter().filter(|of| of.joined.is_some()).map(|of| &*of.name).collect();
+        let locks = bind_locks(tail.locks, (from.as_ref(), &joins), refused)?;
         let (columns, exprs) = output_columns(items);
         let mut bound = BoundSelect {
             from,

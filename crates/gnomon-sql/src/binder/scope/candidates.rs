@@ -95,11 +95,7 @@ impl<'p> Scope<'p> {
         for (candidate, _) in self.all_relations() {
             let penalty = relation.map_or(0, |relation| distance(relation, &candidate.name));
             if penalty == 0 && candidate.columns.iter().any(|column| column.name == name) {
-                return Some(format!(
-                    "There is a column named \"{name}\" in table \"{}\", but it cannot be referenced from this part of \
-                     the query.",
-                    candidate.name
-                ));
+                return Some(not_from_here(name, &candidate.name));
             }
             for column in &candidate.columns {
                 candidates.consider(&candidate.name, &column.name, name, penalty);
@@ -126,6 +122,31 @@ impl<'p> Scope<'p> {
             ),
         })
     }
+}
+
+/// The error for a column that is none of the result of a set operation, whose arms have these columns.
+pub fn missing_result_column(arms: &[Vec<String>], name: &str) -> SqlError {
+    let error = SqlError::new(SqlState::UNDEFINED_COLUMN, format!("column \"{name}\" does not exist"));
+    let named: Vec<(String, &Vec<String>)> =
+        (1..).zip(arms).map(|(number, columns)| (format!("*SELECT* {number}"), columns)).collect();
+    if let Some((arm, _)) = named.iter().find(|(_, columns)| columns.iter().any(|column| column == name)) {
+        return error.hint(not_from_here(name, arm));
+    }
+    let mut candidates = Candidates { distance: DISTANCE_MAX + 1, nearest: Vec::new() };
+    for (arm, columns) in &named {
+        columns.iter().for_each(|column| candidates.consider(arm, column, name, 0));
+    }
+    match candidates.hint() {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+fn not_from_here(column: &str, relation: &str) -> String {
+    format!(
+        "There is a column named \"{column}\" in table \"{relation}\", but it cannot be referenced from this part \
+         of the query."
+    )
 }
 
 /// The number of characters to be inserted, deleted or replaced to make one name the other.

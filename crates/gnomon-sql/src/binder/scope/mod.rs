@@ -17,6 +17,7 @@ use crate::{
     planner::Numbers,
 };
 
+pub use candidates::missing_result_column;
 pub use place::{Calls, Clause, NamedWindow, Place};
 pub use whole_row::WholeRow;
 
@@ -69,6 +70,8 @@ pub struct Scope<'p> {
     pub relations: Vec<ScopeRelation>,
     /// Relations of the same FROM that cannot be named from here: for messages.
     pub beyond: Vec<&'p [ScopeRelation]>,
+    /// Relations among these that names mean, but that may not be referred to from here.
+    pub barred: Vec<Barred>,
     /// Columns that can be named without their relation, in the order of `*`.
     pub columns: Vec<ScopeColumn>,
     /// Values of the parent's row that this level uses: slot, and expression in the parent's terms.
@@ -77,6 +80,29 @@ pub struct Scope<'p> {
     correlated: Cell<bool>,
     /// True if a column or an aggregate of it was named since the aggregate around began.
     named: Cell<bool>,
+}
+
+/// A relation that LATERAL may not refer to.
+#[derive(Clone, Debug)]
+pub struct Barred {
+    /// The name that it goes by.
+    pub relation: String,
+    /// True if it is the table that UPDATE or DELETE changes; else it is beside the side that an outer join keeps.
+    pub is_target: bool,
+}
+
+impl Barred {
+    fn error(&self) -> SqlError {
+        let name = &self.relation;
+        let message = format!("invalid reference to FROM-clause entry for table \"{name}\"");
+        let error = SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message);
+        match self.is_target {
+            true => error.hint(format!(
+                "There is an entry for table \"{name}\", but it cannot be referenced from this part of the query."
+            )),
+            false => error.detail("The combining JOIN type must be INNER or LEFT for a LATERAL reference."),
+        }
+    }
 }
 
 /// The column that a name was resolved to: in this level, or in one around it.
@@ -206,7 +232,10 @@ impl<'p> Scope<'p> {
     pub fn column(&self, name: &str, numbers: &mut Numbers) -> Result<Option<ScopeColumn>> {
         let mut matching = self.columns.iter().filter(|column| column.name == name);
         let found = match (matching.next(), matching.next()) {
-            (Some(column), None) => Some(Found::Here(column.clone())),
+            (Some(column), None) => {
+                self.refuse_barred_column(column)?;
+                Some(Found::Here(column.clone()))
+            }
             (Some(_), Some(_)) => {
                 return Err(ambiguous_column(name));
             }
@@ -217,6 +246,16 @@ impl<'p> Scope<'p> {
             },
         };
         Ok(found.map(|found| self.reach(found, numbers)))
+    }
+
+    /// Fails if a column is one of a relation that may not be referred to.
+    fn refuse_barred_column(&self, column: &ScopeColumn) -> Result<()> {
+        let is_of =
+            |relation: &ScopeRelation| relation.columns.iter().any(|own| own.expr.alike(&column.expr));
+        let has_it = |barred: &&Barred| {
+            self.relations.iter().any(|relation| relation.name == barred.relation && is_of(relation))
+        };
+        self.barred.iter().find(has_it).map_or(Ok(()), |barred| Err(barred.error()))
     }
 
     /// The system column of this name, of the only relation of this level that has it.
@@ -271,7 +310,10 @@ impl<'p> Scope<'p> {
         if matching.next().is_some() {
             return Err(SqlError::new(SqlState("42P09"), format!("table reference \"{name}\" is ambiguous")));
         }
-        Ok(first)
+        match self.barred.iter().find(|barred| first.is_some() && barred.relation == name) {
+            Some(barred) => Err(barred.error()),
+            None => Ok(first),
+        }
     }
 
     /// The name by which an expression of this level means one of the level's columns, and no other.
