@@ -25,7 +25,9 @@ use crate::{
 
 pub use crate::{
     binder::{
-        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope, ScopeRelation, check_collation, column_of_key, figure_name, into_clause, position_of, relation_name, relation_of, is_star, query_item_position, check_operator_class,
+        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope,
+        ScopeRelation, check_collation, check_operator_class, column_of_key, figure_name, into_clause,
+        is_star, position_of, query_item_position, relation_name, relation_of,
     },
     executor::{
         AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,

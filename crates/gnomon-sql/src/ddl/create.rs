@@ -3,9 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::TreeId;
-use gnomon_parser::ast::{
-    CreateTable, CreateTableAs, PartitionBy, Query, RelationName, Statement, TableElement,
-};
+use gnomon_parser::ast::{CreateTable, CreateTableAs, PartitionBy, Query, RelationName, TableElement};
 
 use super::{
     Ddl, clauses,

@@ -25,7 +25,8 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, Spool, column_of_key, ScopeRelation, check_collation, check_operator_class,
+        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, ScopeRelation, Spool, check_collation,
+        check_operator_class, column_of_key,
         expr::Part,
         open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
