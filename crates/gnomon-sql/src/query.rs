@@ -19,7 +19,7 @@ use gnomon_parser::ast;
 
 use crate::{
     Result, SqlError,
-    executor::plan::Plan,
+    executor::plan::{Origins, Plan},
     types::{Context, Type},
 };
 
@@ -30,8 +30,8 @@ pub use crate::{
         is_star, position_of, query_item_position, relation_name, relation_of,
     },
     executor::{
-        AccessCounts, Accesses, ByRelation, ExecContext, Execution, Expr, RowSource, RowsDone, Spool,
-        SpoolReader, Tally, Target, TargetScan, Targets, expr, merge, open, open_tables, plan,
+        AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, RowSource, RowsDone,
+        Spool, SpoolReader, Tally, Target, TargetScan, Targets, expr, merge, open, open_tables, plan,
     },
 };
 
@@ -66,6 +66,12 @@ impl Planned {
     /// Returns the error of the first constant that cannot be computed.
     pub fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
         self.plan.failing_constant(types)
+    }
+
+    /// As [`Planned::open`], with the keys of the rows that its rows come from behind their columns.
+    pub fn open_keyed(&self) -> (Execution, Origins) {
+        let (plan, origins) = plan::keyed(&self.plan);
+        (Execution::new(&plan), origins)
     }
 
     /// The plan as EXPLAIN shows it.

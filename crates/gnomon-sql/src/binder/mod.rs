@@ -33,7 +33,7 @@ mod typing;
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use gnomon_parser::ast::{self, RelationName, TableReference};
+use gnomon_parser::ast::{self, RelationName, RowFilter, TableReference};
 
 use self::{
     expansion::Expansions,
@@ -325,16 +325,21 @@ impl<'a> Binder<'a> {
         self.relations.target(name)
     }
 
-    /// Plans which rows of `table` a statement changes: those for which `selection` holds, joined with `from`. The
+    /// The target table of UPDATE or DELETE at a cursor, by its name in the statement.
+    pub fn target_of_cursor(&self, name: &RelationName) -> Result<Arc<Table>> {
+        self.relations.target_of_cursor(name)
+    }
+
+    /// Plans which rows of `table` a statement changes: those that `filter` leaves, joined with `from`. The
     /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
     pub fn targets(
         &mut self,
         table: &Arc<Table>,
         alias: Option<&str>,
         from: &[TableReference],
-        selection: Option<&ast::Expr>,
+        filter: Option<&RowFilter>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {
-        self.queries().targets(table, alias, from, selection, lock)
+        self.queries().targets(table, alias, from, filter, lock)
     }
 }

@@ -77,6 +77,16 @@ impl<'a> Relations<'a> {
         self.find_target(name).map_err(|error| error.at(name.position()))
     }
 
+    /// The target table of UPDATE or DELETE ... WHERE CURRENT OF.
+    pub fn target_of_cursor(&self, name: &RelationName) -> Result<Arc<Table>> {
+        let (schema, relation) = relation_name(name, self.catalog.database())?;
+        if let Some(Relation::View(_)) = self.catalog.relation(schema.as_deref(), &relation)? {
+            let message = "WHERE CURRENT OF on a view is not implemented";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        self.target(name)
+    }
+
     fn find_target(&self, name: &RelationName) -> Result<Arc<Table>> {
         let (schema, name) = relation_name(name, self.catalog.database())?;
         match self.catalog.relation(schema.as_deref(), &name)? {

@@ -39,12 +39,13 @@ use crate::{
         statistics::Counting, timer::Alarm,
     },
     memory::Account,
+    query::Cursors,
     settings::Settings,
     sink::Sink,
 };
 
 /// The prepared statements and cursors of a session's client, as the system catalog shows them.
-pub(crate) trait ClientObjects: Send + Sync {
+pub(crate) trait ClientObjects: Cursors + Send + Sync {
     /// The prepared statements that have names.
     fn prepared_statements(&self) -> Vec<PreparedStatement>;
     /// The portals and cursors.

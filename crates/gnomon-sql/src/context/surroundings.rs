@@ -21,7 +21,7 @@ use crate::{
     database::{Shared, advisory, exported::EXPORTED_MAX, sequences::Drawn},
     error::Severity,
     memory::Held,
-    query::{AccessCounts, ExecContext, RowsDone, Tally},
+    query::{AccessCounts, Cursors, ExecContext, RowsDone, Tally},
     settings::{Progress, Scope, Settings},
     types::{Context, Datum, Environment, Row, Type},
 };
@@ -79,6 +79,7 @@ pub(crate) struct ExecutionParts<'a> {
     semantic_locks: bool,
     rows_done: RowsDone,
     tally: Tally,
+    cursors: &'a dyn Cursors,
 }
 
 impl StatementScope<'_> {
@@ -95,8 +96,9 @@ impl StatementScope<'_> {
         let rows_done = session.registered.progress().rows();
         let tally = Tally::of(session.counting.accesses());
         let types = session.context(surroundings);
-        let (shared, txn) = (&*surroundings.shared, session.engine()?);
-        Ok((ExecutionParts { shared, txn, memory, semantic_locks, rows_done, tally }, types))
+        let (shared, cursors) = (&*surroundings.shared, &*surroundings.client);
+        let txn = session.engine()?;
+        Ok((ExecutionParts { shared, txn, memory, semantic_locks, rows_done, tally, cursors }, types))
     }
 }
 
@@ -114,6 +116,8 @@ impl<'a> ExecutionParts<'a> {
         context.semantic_locks = self.semantic_locks;
         context.rows_done = self.rows_done;
         context.tally = self.tally;
+        context.cursors = self.cursors;
+        context.statement = self.cursors.begin_statement();
         context
     }
 }

@@ -102,7 +102,7 @@ pub(crate) enum Company {
 
 /// The extent to which a failed statement was undone.
 pub(crate) enum Undone {
-    /// Back to the latest savepoint, with the number of portals that were opened before, if there was anything to undo.
+    /// Back to the latest savepoint, with the number of the first portal after it, if there was anything to undo.
     ToSavepoint(Option<u64>),
     /// The whole transaction.
     Everything,
@@ -141,8 +141,8 @@ struct Savepoint {
     engine: gnomon_engine::Savepoint,
     own_catalog: Option<OwnCatalog>,
     settings: Saved,
-    /// Number of portals that were opened before.
-    portals_opened: u64,
+    /// The number of the first portal that is opened after it.
+    first_portal: u64,
     /// Number of advisory locks that the transaction had taken.
     advisory: usize,
     _memory: Held,
@@ -434,8 +434,8 @@ impl SessionContext {
         self.settings.end_transaction(false);
     }
 
-    /// SAVEPOINT, before which so many portals were opened.
-    pub(crate) fn set_savepoint(&mut self, name: &str, portals_opened: u64) -> Result<()> {
+    /// SAVEPOINT; the first portal that is opened after it has the number `first_portal`.
+    pub(crate) fn set_savepoint(&mut self, name: &str, first_portal: u64) -> Result<()> {
         self.need_block("SAVEPOINT")?;
         self.engine_transaction(false, Csn::default())?;
         let savepoint = Savepoint {
@@ -443,7 +443,7 @@ impl SessionContext {
             engine: self.engine()?.savepoint(),
             own_catalog: self.current.own_catalog.clone(),
             settings: self.settings.save(),
-            portals_opened,
+            first_portal,
             advisory: self.current.advisory.len(),
             _memory: self.memory.hold(SAVEPOINT_BYTES + name.len())?,
         };
@@ -463,14 +463,14 @@ impl SessionContext {
         Ok(())
     }
 
-    /// ROLLBACK TO SAVEPOINT, which mends a block that has failed. Returns the number of portals that were opened before
+    /// ROLLBACK TO SAVEPOINT, which mends a block that has failed. Returns the number of the first portal that was opened after
     /// the savepoint, if there was anything to undo.
     pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<Option<u64>> {
         let at = self.find_savepoint("ROLLBACK TO SAVEPOINT", name)?;
         self.current.savepoints.truncate(at + 1);
-        let portals_opened = self.undo_since_savepoint()?;
+        let first_portal = self.undo_since_savepoint()?;
         self.current.state = State::Block;
-        Ok(portals_opened)
+        Ok(first_portal)
     }
 
     fn need_block(&self, what: &str) -> Result<()> {
@@ -489,7 +489,7 @@ impl SessionContext {
         })
     }
 
-    /// Goes back to the latest savepoint. Returns the number of portals that were opened before it.
+    /// Goes back to the latest savepoint. Returns the number of the first portal that was opened after it.
     fn undo_since_savepoint(&mut self) -> Result<Option<u64>> {
         let Current { engine: Some(engine), savepoints, own_catalog, advisory, .. } = &mut self.current
         else {
@@ -500,19 +500,19 @@ impl SessionContext {
         advisory.truncate(savepoint.advisory);
         own_catalog.clone_from(&savepoint.own_catalog);
         self.settings.restore(&savepoint.settings);
-        let portals_opened = savepoint.portals_opened;
+        let first_portal = savepoint.first_portal;
         self.follow_settings();
-        Ok(Some(portals_opened))
+        Ok(Some(first_portal))
     }
 
     /// Ends a failed statement: an implicit transaction is rolled back; a block is undone, back to its latest savepoint
     /// if it has one, and waits for its end.
     pub(crate) fn fail(&mut self) -> Undone {
         if !self.current.savepoints.is_empty()
-            && let Ok(portals_opened) = self.undo_since_savepoint()
+            && let Ok(first_portal) = self.undo_since_savepoint()
         {
             self.current.state = State::Failed;
-            return Undone::ToSavepoint(portals_opened);
+            return Undone::ToSavepoint(first_portal);
         }
         let in_block = self.in_block();
         let Characteristics { isolation, read_only, deferrable } = self.characteristics();

@@ -124,6 +124,7 @@ pub(super) fn apply(
         }
     } else {
         writer.delete(ctx.txn, key, old)?;
+        ctx.cursors.row_left(ctx.statement, &writer.table, key, Some(&new_key))?;
         pending.push(Pending { key: new_key.clone(), row: new.to_vec(), indexes: None });
     }
     Ok(new_key)
@@ -133,27 +134,21 @@ pub(super) fn apply(
 fn target<'t>(
     binder: &Binder<'_>,
     reference: &'t RelationReference,
+    filter: Option<&RowFilter>,
 ) -> Result<(Arc<Table>, Option<&'t str>)> {
     let RelationReference { name, is_only, alias, sample } = reference;
     if let Some(sample) = sample {
         return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
     }
-    let table = binder.target_table(name)?;
+    let is_current = matches!(filter, Some(RowFilter::CurrentOf(_)));
+    let table = match is_current {
+        true => binder.target_of_cursor(name)?,
+        false => binder.target_table(name)?,
+    };
     if *is_only && table.partitioning.is_some() {
         return Err(SqlError::unsupported("ONLY of a partitioned table").at(name.position()));
     }
     Ok((table, alias.as_ref().map(|alias| &*alias.name.name)))
-}
-
-/// The condition of WHERE.
-fn condition(filter: Option<&RowFilter>) -> Result<Option<&ast::Expr>> {
-    match filter {
-        None => Ok(None),
-        Some(RowFilter::Where(condition)) => Ok(Some(condition)),
-        Some(RowFilter::CurrentOf(cursor)) => {
-            Err(SqlError::unsupported("WHERE CURRENT OF").at(cursor.position))
-        }
-    }
 }
 
 impl UpdatePlan {
@@ -162,11 +157,11 @@ impl UpdatePlan {
         let before = view.mark();
         let tables = binder.open_with(update.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &update.table)?;
+        let (table, alias) = target(binder, &update.table, update.filter.as_ref())?;
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
-        let filter = condition(update.filter.as_ref())?;
-        let (targets, scope) = binder.targets(&table, alias, &update.from, filter, RowLock::NoKeyUpdate)?;
+        let (targets, scope) =
+            binder.targets(&table, alias, &update.from, update.filter.as_ref(), RowLock::NoKeyUpdate)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &update.returning, &scope)?;
         let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
@@ -282,11 +277,11 @@ impl DeletePlan {
         let before = view.mark();
         let tables = binder.open_with(delete.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &delete.table)?;
+        let (table, alias) = target(binder, &delete.table, delete.filter.as_ref())?;
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
-        let filter = condition(delete.filter.as_ref())?;
-        let (targets, scope) = binder.targets(&table, alias, &delete.using, filter, RowLock::Exclusive)?;
+        let (targets, scope) =
+            binder.targets(&table, alias, &delete.using, delete.filter.as_ref(), RowLock::Exclusive)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &delete.returning, &scope)?;
         let reads_target = reads_before || view.looked_up_since(mark, table.oid);
@@ -321,6 +316,7 @@ impl DeletePlan {
         let mut write = |ctx: &mut ExecContext<'_>, computed: &mut Vec<(Target, Option<Row>)>| {
             for (target, returned) in computed.drain(..) {
                 writer.delete(ctx.txn, &target.key, &target.row[..width])?;
+                ctx.cursors.row_left(ctx.statement, &self.table, &target.key, None)?;
                 writer.accesses(ctx, &target.key)?.deleted += 1;
                 ctx.row_done();
                 if let Some(row) = returned {

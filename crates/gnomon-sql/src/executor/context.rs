@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Oid,
+    catalog::model::{Oid, Table},
     memory::Held,
     types::{Context, Datum, Row},
 };
@@ -33,6 +33,24 @@ pub type RowsDone = Arc<AtomicU64>;
 
 /// Number of rows between two looks at the interrupt.
 const ROWS_BETWEEN_CHECKS: u32 = 256;
+
+/// The cursors of a session.
+pub trait Cursors {
+    /// Returns the located key of the row of a table that a cursor is on; none if its row is of another one of the
+    /// tables that it reads.
+    ///
+    /// # Errors
+    /// 34000 if there is no such cursor, 24000 if it is on no row, or its rows are not the table's.
+    fn current_row(&self, cursor: &str, table: &Table) -> Result<Option<Vec<u8>>>;
+
+    /// Returns the number of a statement that begins, larger than those of the statements before it that have changed
+    /// rows of cursors.
+    fn begin_statement(&self) -> u64;
+
+    /// Notes that the row with a located key has left that: it has another one now, or is deleted. Rows that the same
+    /// `statement` moves leave their keys before the first gets its new one.
+    fn row_left(&self, statement: u64, table: &Table, key: &[u8], new_key: Option<&[u8]>) -> Result<()>;
+}
 
 /// The context in which plans and expressions are evaluated. Make a new one for each statement: it keeps the results of
 /// subqueries that are evaluated once.
@@ -53,7 +71,26 @@ pub struct ExecContext<'a> {
     pub rows_done: RowsDone,
     /// The accesses to tables and indexes.
     pub tally: Tally,
+    /// The cursors that WHERE CURRENT OF can name.
+    pub cursors: &'a dyn Cursors,
+    /// The number that these have given the statement.
+    pub statement: u64,
     pub(super) state: ExecState,
+}
+
+/// No cursors.
+impl Cursors for () {
+    fn current_row(&self, cursor: &str, _: &Table) -> Result<Option<Vec<u8>>> {
+        Err(SqlError::new(SqlState::INVALID_CURSOR_NAME, format!("cursor \"{cursor}\" does not exist")))
+    }
+
+    fn begin_statement(&self) -> u64 {
+        0
+    }
+
+    fn row_left(&self, _: u64, _: &Table, _: &[u8], _: Option<&[u8]>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Bytes of memory that sources hold at a time.
@@ -97,8 +134,17 @@ impl<'a> ExecContext<'a> {
             semantic_locks: false,
             rows_done,
             tally,
+            cursors: &(),
+            statement: 0,
             state,
         }
+    }
+
+    /// The located key of the row of a table that a cursor is on, as [`Cursors::current_row`] returns it.
+    pub(super) fn current_row(&mut self, cursor: &str, table: &Table) -> Result<Option<Vec<u8>>> {
+        // Another run would not have the cursor.
+        self.txn.log_by_value();
+        self.cursors.current_row(cursor, table)
     }
 
     pub(super) fn slot(&self, slot: usize) -> &Datum {

@@ -51,7 +51,7 @@ use crate::{
     },
 };
 
-pub use context::{ExecContext, RowsDone};
+pub use context::{Cursors, ExecContext, RowsDone};
 pub use expr::Expr;
 pub use set::open_tables;
 pub use spool::{Spool, SpoolReader};

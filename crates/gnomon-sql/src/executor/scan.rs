@@ -350,6 +350,10 @@ impl TableSource {
                 Ranges::Points(keys) => return Ok(TableState::Points(keys.into_iter())),
                 Ranges::Ranges(ranges) => ranges,
             },
+            Access::Current(cursor) => {
+                let key = ctx.current_row(cursor, table)?;
+                return Ok(TableState::Points(Vec::from_iter(key).into_iter()));
+            }
         };
         let places = places(table, self.node.pruning.as_deref(), ctx)?;
         ctx.reserve(places.len().saturating_sub(1).saturating_mul(ranges.len()).saturating_mul(96))?;
@@ -372,6 +376,7 @@ impl TableSource {
         let (index, direction, relation) = match &self.node.access {
             Access::Full(direction) => (None, *direction, table.oid),
             Access::Key(access) => (access.secondary(table), access.direction, access.index_of(table).oid),
+            Access::Current(_) => (None, Direction::Forward, table.oid),
         };
         match &mut self.state {
             TableState::New => Ok(None),

@@ -479,6 +479,16 @@ impl Planner<'_> {
                 let plan = Plan::TableScan(Arc::new(scan));
                 return Planned { plan, layout, params, ordered: alone && ordered, rank };
             }
+            FromKind::Current(table, cursor) => {
+                let columns: Vec<usize> =
+                    (0..table.columns.len()).filter(|column| used.contains(&(base + column))).collect();
+                let layout: Vec<usize> =
+                    columns.iter().map(|column| base + column).chain([witness]).collect();
+                let filter = filter.into_iter().map(|e| place(e, &layout)).collect();
+                let scan = TableScan::new(table, alias, columns, true, Access::Current(cursor), None, filter);
+                let plan = Plan::TableScan(Arc::new(scan));
+                return Planned { plan, layout, params, ordered: false, rank: Rank::Point };
+            }
             FromKind::Virtual(table) => {
                 let columns: Vec<usize> =
                     (0..width).filter(|column| used.contains(&(base + column))).collect();
@@ -528,7 +538,11 @@ fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTree
             && columns.iter().any(|column| !member.has(*column))
     });
     let Member::Item(item) = member else { return (Rank::Full, equal) };
-    let FromKind::Table(table) = &item.kind else { return (Rank::Full, equal) };
+    let table = match &item.kind {
+        FromKind::Table(table) => table,
+        FromKind::Current(..) => return (Rank::Point, equal),
+        _ => return (Rank::Full, equal),
+    };
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let conditions: Vec<Expr> = usable.iter().map(|(condition, _)| as_lookup(condition, item)).collect();
     (choose_access(table, &columns, &conditions, &[], false).rank, equal)

@@ -33,9 +33,14 @@ pub struct FromItem {
 #[derive(Clone)]
 pub enum FromKind {
     Table(Arc<Table>),
+    /// The row of a stored table that the cursor of this name is on.
+    Current(Arc<Table>, Box<str>),
     Virtual(Arc<dyn VirtualTable>),
     Plan(Plan),
-    Functions { functions: Vec<RowsFrom>, ordinality: bool },
+    Functions {
+        functions: Vec<RowsFrom>,
+        ordinality: bool,
+    },
 }
 
 /// Items joined.

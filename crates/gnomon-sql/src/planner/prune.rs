@@ -189,7 +189,7 @@ fn unfed(call: AggregateCall) -> AggregateCall {
 
 /// Window functions whose values are unused become row numbers, over no partition if none is used.
 fn prune_window(node: Window, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -> Plan {
-    let first = width(&node.input);
+    let first = node.input.width();
     let unused = |number: usize| first.is_some_and(|first| !needed.contains(&(first + number)));
     let effects = node.calls.iter().any(|call| call.exprs().any(has_effects));
     let all_unused = !effects && (0..node.calls.len()).all(unused);
@@ -207,31 +207,4 @@ fn prune_window(node: Window, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -
     let used: Vec<Expr> = calls.iter().flat_map(WindowCall::exprs).cloned().collect();
     let input = prune(node.input, &with(needed, &used), ctes);
     Plan::Window(Arc::new(Window { input, calls }))
-}
-
-/// Returns how many columns a plan returns, where the plan tells.
-fn width(plan: &Plan) -> Option<usize> {
-    Some(match plan {
-        Plan::Values(node) => node.rows.first()?.len(),
-        Plan::TableScan(node) => node.columns.len() + usize::from(node.with_key),
-        Plan::VirtualScan(node) => node.columns.len(),
-        Plan::FunctionScan(node) => {
-            node.functions.iter().map(RowsFrom::width).sum::<usize>() + usize::from(node.ordinality)
-        }
-        Plan::CteScan(_) => return None,
-        Plan::Filter(node) => width(&node.input)?,
-        Plan::Project(node) => node.columns.len(),
-        Plan::ProjectSet(node) => width(&node.input)? + node.sets.len(),
-        Plan::NestedLoop(node) => node.left_width + node.right_width,
-        Plan::HashJoin(node) => node.left_width + node.right_width,
-        Plan::Sort(node) => width(&node.input)?,
-        Plan::Limit(node) => width(&node.input)?,
-        Plan::Aggregate(node) => node.keys.len() + node.calls.len() + node.masks.len(),
-        Plan::Window(node) => width(&node.input)? + node.calls.len(),
-        Plan::Distinct(node) => width(&node.input)?,
-        Plan::Append(arms) => width(arms.first()?)?,
-        Plan::SetOperation(node) => width(&node.left)?,
-        Plan::LockRows(node) => width(&node.input)?,
-        Plan::With(node) => width(&node.body)?,
-    })
 }

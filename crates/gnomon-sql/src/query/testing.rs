@@ -3,10 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use gnomon_engine::{Database, Options, Transaction, TxnOptions};
-use gnomon_parser::{
-    Statement,
-    ast::{self, RowFilter},
-};
+use gnomon_parser::{Statement, ast};
 
 use super::{Planned, plan_query};
 use crate::{
@@ -268,15 +265,10 @@ impl TestDatabase {
         let Some(Statement::Delete(delete)) = statements.pop().map(|parsed| parsed.statement) else {
             panic!("only DELETE is understood here");
         };
-        let filter = match &delete.filter {
-            None => None,
-            Some(RowFilter::Where(condition)) => Some(condition),
-            Some(RowFilter::CurrentOf(_)) => panic!("there are no cursors here"),
-        };
         let mut binder = Binder::new(self, &context, &[]);
         let table = binder.target_table(&delete.table.name)?;
         let lock = gnomon_engine::RowLock::Exclusive;
-        let (scan, scope) = binder.targets(&table, None, &delete.using, filter, lock)?;
+        let (scan, scope) = binder.targets(&table, None, &delete.using, delete.filter.as_ref(), lock)?;
         binder.parameters()?;
         Ok((Arc::new(scan), scope))
     }

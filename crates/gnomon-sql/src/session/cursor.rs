@@ -45,7 +45,7 @@ pub(super) fn declare(
     let planned = begin(executor.session, planned, &mut plan_it)?;
     // It shows the rows as of now, whenever it is fetched.
     executor.session.engine()?.fix_snapshot()?;
-    let running = executor.start(&planned, command.values)?;
+    let (running, origins) = executor.start_cursor(&planned, command.values)?;
     let planned = Body::Plan { statement: None, plan: planned, running: Some(running) };
     let text: Arc<str> = command.text.into();
     let bytes = COPIES * text.len() + command.parsed.bytes();
@@ -53,6 +53,7 @@ pub(super) fn declare(
     portal.memory.grow(bytes)?;
     portal.hold = declare.is_hold;
     portal.is_binary = declare.is_binary;
+    portal.origins = Some(origins);
     if !declare.is_no_scroll && lock.is_none() {
         portal.place = Place::scrolling(executor.session, declare.is_scroll)?;
     }

@@ -143,7 +143,7 @@ impl Session {
             Transaction::CommitPrepared(gid) => two_phase::end(&mut self.context, gid, true, company),
             Transaction::RollbackPrepared(gid) => two_phase::end(&mut self.context, gid, false, company),
             Transaction::Savepoint(name) => {
-                self.context.set_savepoint(&name.name, self.opened.portals.opened())?;
+                self.context.set_savepoint(&name.name, self.opened.portals.next_number())?;
                 tag("SAVEPOINT")
             }
             Transaction::Release(name) => {

@@ -198,7 +198,7 @@ impl Session {
                 self.opened.portals.start(&mut self.context, name, &portal).and_then(|_alarm| {
                     let before = self.context.settings.clone();
                     let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
-                    let (_, tag) = portal.advance(&mut self.executor(), max_rows, &mut send)?;
+                    let (_, tag) = portal.execute(&mut self.executor(), max_rows, &mut send)?;
                     let Some(tag) = tag else {
                         sink.suspended()?;
                         return Ok(PortalState::Suspended);

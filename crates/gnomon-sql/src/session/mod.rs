@@ -16,6 +16,7 @@ mod collect;
 mod command;
 mod connection;
 mod copy_returned;
+mod current;
 mod cursor;
 mod dispatch;
 mod embedded;

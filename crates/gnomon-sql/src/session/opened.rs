@@ -12,9 +12,9 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::system,
+    catalog::{model::Table, system},
     context::{ClientObjects, SessionContext},
-    query::ResultColumn,
+    query::{Cursors, ResultColumn},
 };
 
 /// The prepared statements and portals of a session. Its context has them too, and shows them in the system catalog.
@@ -31,6 +31,20 @@ impl ClientObjects for Opened {
 
     fn cursors(&self) -> Vec<system::Cursor> {
         self.portals.describe()
+    }
+}
+
+impl Cursors for Opened {
+    fn current_row(&self, cursor: &str, table: &Table) -> Result<Option<Vec<u8>>> {
+        self.portals.current_row(cursor, table)
+    }
+
+    fn begin_statement(&self) -> u64 {
+        self.portals.begin_statement()
+    }
+
+    fn row_left(&self, statement: u64, table: &Table, key: &[u8], new_key: Option<&[u8]>) -> Result<()> {
+        self.portals.row_left(statement, table, key, new_key)
     }
 }
 

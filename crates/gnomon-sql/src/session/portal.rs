@@ -7,14 +7,14 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
-use super::{Format, prepared::Prepared, scroll::Place};
+use super::{Format, current::Departures, prepared::Prepared, scroll::Place};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::system,
+    catalog::{model::Table, system},
     context::SessionContext,
     database::timer::Alarm,
     memory::Held,
-    query::ResultColumn,
+    query::{ResultColumn, plan::Origins},
     statement::{Executor, KeptRows, Plan, Running, begin, fetch},
     syntax::on_fit_stack,
     types::{Context, Datum, Type, limit::row_bytes},
@@ -43,13 +43,19 @@ pub(super) struct Portal {
     pub(super) is_failed: bool,
     /// Where a cursor is among its rows.
     pub(super) place: Place,
+    /// The tables that its rows come from, once it has begun and if it returns its rows some at a time.
+    pub(super) origins: Option<Origins>,
     /// True if the transaction that made it has committed.
     committed: bool,
     /// The formats in which a client wants the columns of its rows.
     pub(super) formats: Arc<[Format]>,
     /// The memory that it takes without its rows.
     pub(super) memory: Held,
-    /// Number of portals that the session opened before it.
+    /// The rows that have left their keys since it began.
+    pub(super) departures: Departures,
+    /// True if statements can name it.
+    is_named: bool,
+    /// Its number, larger than those of the portals that the session opened before it.
     number: u64,
 }
 
@@ -90,6 +96,11 @@ impl Unbound {
 }
 
 impl Portal {
+    /// True if it outlives the transaction that made it.
+    pub(super) fn is_held(&self) -> bool {
+        self.committed
+    }
+
     /// Returns the row of pg_cursors.
     fn describe(&self, name: &str) -> system::Cursor {
         system::Cursor {
@@ -102,9 +113,9 @@ impl Portal {
         }
     }
 
-    /// True if it outlives a rollback to a savepoint before which so many portals were opened.
-    fn outlives_savepoint(&self, portals_opened: u64) -> bool {
-        self.committed || self.number < portals_opened
+    /// True if it outlives a rollback to a savepoint, after which portals got numbers from this one on.
+    fn outlives_savepoint(&self, first: u64) -> bool {
+        self.committed || self.number < first
     }
 
     /// True if it is to outlive its transaction, which has not ended yet.
@@ -126,8 +137,8 @@ impl Portal {
         }
     }
 
-    /// Runs it on, if it is planned. Returns how many rows were sent and, once it is at its end, the command tag of this
-    /// call.
+    /// Runs it on, if it is planned. Rows have the keys of [`Portal::origins`] behind their columns. Returns how many rows
+    /// were sent and, once it is at its end, the command tag of this call.
     pub(super) fn advance(
         &mut self,
         executor: &mut Executor<'_>,
@@ -146,7 +157,14 @@ impl Portal {
                     Some(statement) => statement.plan(session),
                     None => Err(SqlError::new(SqlState::INTERNAL_ERROR, "a cursor began with an old plan")),
                 })?;
-                *running = Some(executor.start(plan, &self.params)?);
+                *running = Some(match self.is_named && max_rows > 0 {
+                    true => {
+                        let (running, origins) = executor.start_cursor(plan, &self.params)?;
+                        self.origins = Some(origins);
+                        running
+                    }
+                    false => executor.start(plan, &self.params)?,
+                });
             }
             let Some(rows) = running.as_mut() else { return Ok((0, None)) };
             let (sent, end) = fetch(executor.session, rows, &self.params, max_rows, send)?;
@@ -193,8 +211,8 @@ pub(super) struct Portals(Mutex<Open>);
 #[derive(Default)]
 struct Open {
     open: HashMap<String, Portal>,
-    /// Number of portals so far.
-    opened: u64,
+    /// The numbers that portals, and statements beside them, have got so far.
+    numbers: u64,
 }
 
 impl Portals {
@@ -209,8 +227,8 @@ impl Portals {
     ) -> Result<Portal> {
         let memory = session.memory.hold(PORTAL_BYTES + 2 * name.len() + row_bytes(&params))?;
         let mut portals = self.0.lock();
-        let number = portals.opened;
-        portals.opened += 1;
+        let number = portals.numbers;
+        portals.numbers += 1;
         Ok(Portal {
             body,
             text,
@@ -222,9 +240,12 @@ impl Portals {
             is_binary: false,
             is_failed: false,
             place: Place::forward_only(),
+            origins: None,
             committed: false,
             formats: Arc::default(),
             memory,
+            departures: Departures::default(),
+            is_named: !name.is_empty(),
             number,
         })
     }
@@ -269,6 +290,34 @@ impl Portals {
         self.0.lock().open.get_mut(name).map(look).ok_or_else(|| missing("portal", name))
     }
 
+    /// Returns the key of the row of a table that a cursor is on, as
+    /// [`Cursors::current_row`](crate::query::Cursors::current_row) does.
+    pub(super) fn current_row(&self, cursor: &str, table: &Table) -> Result<Option<Vec<u8>>> {
+        let portals = self.0.lock();
+        let portal = portals.open.get(cursor).ok_or_else(|| missing("cursor", cursor))?;
+        portal.current_row(cursor, table)
+    }
+
+    /// Returns the number of a statement that begins.
+    pub(super) fn begin_statement(&self) -> u64 {
+        let Open { open, numbers } = &mut *self.0.lock();
+        let number = *numbers;
+        *numbers += u64::from(!open.is_empty());
+        number
+    }
+
+    /// Notes that a row has left its key, as [`Cursors::row_left`](crate::query::Cursors::row_left) does.
+    pub(super) fn row_left(
+        &self,
+        statement: u64,
+        table: &Table,
+        key: &[u8],
+        new_key: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut portals = self.0.lock();
+        portals.open.values_mut().try_for_each(|portal| portal.row_left(statement, table, key, new_key))
+    }
+
     /// Fails if a portal has this name.
     pub(super) fn refuse_taken(&self, name: &str) -> Result<()> {
         if self.0.lock().open.contains_key(name) {
@@ -290,9 +339,9 @@ impl Portals {
         self.0.lock().open.len()
     }
 
-    /// Returns how many were opened so far.
-    pub(super) fn opened(&self) -> u64 {
-        self.0.lock().opened
+    /// Returns the number that the next portal gets: what has a smaller one was before a savepoint that is set now.
+    pub(super) fn next_number(&self) -> u64 {
+        self.0.lock().numbers
     }
 
     /// The columns of a portal's rows, if it returns any.
@@ -315,9 +364,11 @@ impl Portals {
         self.0.lock().open.retain(|_, portal| portal.outlives(commits));
     }
 
-    /// Closes those of the transaction that were opened when there had been so many.
-    pub(super) fn end_savepoint(&self, opened: u64) {
-        self.0.lock().open.retain(|_, portal| portal.outlives_savepoint(opened));
+    /// Closes those of the transaction that were opened after a savepoint: with numbers from this one on.
+    pub(super) fn end_savepoint(&self, first: u64) {
+        let portals = &mut self.0.lock().open;
+        portals.retain(|_, portal| portal.outlives_savepoint(first));
+        portals.values_mut().for_each(|portal| portal.departures.forget_since(first));
     }
 
     /// Returns how a portal that was not run yet was bound, if it is of a planned statement.

@@ -9,7 +9,7 @@ use crate::{
     Result, SqlError, SqlState,
     context::SessionContext,
     statement::{Executor, PassedRows},
-    types::{Context, Datum},
+    types::{Context, Datum, Row},
 };
 
 /// Gets each row that a move passes.
@@ -27,12 +27,21 @@ pub(super) struct Place {
     rows: Option<PassedRows>,
     /// True if they are kept even if they are many.
     keeps_all: bool,
+    /// The keys behind the columns of the row that was passed last: of the row that it is on, if it is on one.
+    pub(super) keys: Row,
 }
 
 impl Place {
     /// The place of a cursor that only goes forward.
     pub(super) fn forward_only() -> Place {
-        Place { passed: 0, is_at_start: true, is_at_end: false, rows: None, keeps_all: false }
+        Place {
+            passed: 0,
+            is_at_start: true,
+            is_at_end: false,
+            rows: None,
+            keeps_all: false,
+            keys: Row::new(),
+        }
     }
 
     /// The place of a cursor that goes back as well: with SCROLL wherever, otherwise among few rows.
@@ -74,6 +83,21 @@ impl Place {
         }
     }
 
+    /// Passes a row, whose keys stand behind its `width` columns.
+    fn pass(&mut self, width: usize, context: &Context<'_>, row: &[Datum], send: Send<'_>) -> Result<()> {
+        let (row, keys) = row.split_at(width.min(row.len()));
+        self.keys.clear();
+        self.keys.extend_from_slice(keys);
+        send(context, row)
+    }
+
+    /// Notes a move forward by so many rows, perhaps beyond the last one.
+    fn advance(&mut self, rows: u64, is_at_end: bool) {
+        self.is_at_start &= rows == 0;
+        self.is_at_end = is_at_end;
+        self.passed += rows;
+    }
+
     /// Goes before the first row.
     ///
     /// # Errors
@@ -105,10 +129,30 @@ impl Portal {
         let moved = self.forward_from(&mut place, executor, count, send);
         self.place = place;
         let moved = moved?;
-        self.place.is_at_start &= moved == 0;
-        self.place.is_at_end = count.is_none_or(|count| moved < count);
-        self.place.passed += moved;
+        self.place.advance(moved, count.is_none_or(|count| moved < count));
         Ok(moved)
+    }
+
+    /// Runs it on for Execute, up to so many rows (0 for all), as [`Portal::advance`] does.
+    pub(super) fn execute(
+        &mut self,
+        executor: &mut Executor<'_>,
+        max_rows: usize,
+        send: Send<'_>,
+    ) -> Result<(u64, Option<String>)> {
+        let width = self.width();
+        let mut place = std::mem::replace(&mut self.place, Place::forward_only());
+        let mut pass = |context: &Context<'_>, row: &[Datum]| place.pass(width, context, row, send);
+        let ran = self.advance(executor, max_rows, &mut pass);
+        self.place = place;
+        let (rows, tag) = ran?;
+        self.place.advance(rows, tag.is_some());
+        Ok((rows, tag))
+    }
+
+    /// Returns how many columns its rows have.
+    fn width(&self) -> usize {
+        self.columns().map_or(0, |columns| columns.len())
     }
 
     fn forward_from(
@@ -118,11 +162,12 @@ impl Portal {
         count: Option<u64>,
         send: Send<'_>,
     ) -> Result<u64> {
+        let width = self.width();
         let mut moved = 0;
         while count.is_none_or(|count| moved < count)
             && let Some(row) = place.row(place.passed + moved + 1)?
         {
-            executor.session.with_types(|context, _| send(context, &row))?;
+            executor.session.with_types(|context, _| place.pass(width, context, &row, send))?;
             moved += 1;
         }
         let left = match count {
@@ -132,7 +177,7 @@ impl Portal {
         };
         let mut keep = |context: &Context<'_>, row: &[Datum]| {
             place.keep(row)?;
-            send(context, row)
+            place.pass(width, context, row, send)
         };
         let (new, _) = self.advance(executor, left, &mut keep)?;
         Ok(moved + new)
@@ -148,6 +193,7 @@ impl Portal {
         count: Option<u64>,
         send: Send<'_>,
     ) -> Result<u64> {
+        let width = self.width();
         let place = &mut self.place;
         if !place.is_scrollable() {
             return Err(only_forward());
@@ -159,7 +205,7 @@ impl Portal {
         while count.is_none_or(|count| moved < count) && number > 1 {
             number -= 1;
             let Some(row) = place.row(number)? else { break };
-            executor.session.with_types(|context, _| send(context, &row))?;
+            executor.session.with_types(|context, _| place.pass(width, context, &row, send))?;
             moved += 1;
         }
         if moved > 0 {

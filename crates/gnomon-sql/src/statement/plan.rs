@@ -63,6 +63,11 @@ impl Plan {
         }
     }
 
+    /// True if it is a query.
+    pub(crate) fn is_query(&self) -> bool {
+        matches!(self.kind, Kind::Query(_))
+    }
+
     /// True if a read-only transaction may run it. A call may run: each statement of its procedure is checked by
     /// itself.
     pub(super) fn is_allowed_read_only(&self) -> bool {

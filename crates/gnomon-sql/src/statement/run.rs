@@ -18,7 +18,7 @@ use crate::{
     Result, SqlError, SqlState,
     context::{CallState, SessionContext},
     dml::{Output, ToSink},
-    query::{Binder, Execution, Planned},
+    query::{Binder, Execution, Planned, plan::Origins},
     sink::Sink,
     types::{Context, Datum, Type},
 };
@@ -159,6 +159,16 @@ impl Executor<'_> {
             Kind::Update(plan) => format!("UPDATE {}", plan.run(shared, ctx, output)?),
             Kind::Delete(plan) => format!("DELETE {}", plan.run(shared, ctx, output)?),
         })
+    }
+
+    /// As [`Executor::start`], for a cursor that WHERE CURRENT OF may name.
+    pub(crate) fn start_cursor(&mut self, plan: &Plan, params: &[Datum]) -> Result<(Running, Origins)> {
+        let Kind::Query(planned) = &plan.kind else {
+            return Ok((self.start(plan, params)?, Origins::default()));
+        };
+        self.session.observe(plan.tables_read())?;
+        let (execution, origins) = planned.open_keyed();
+        Ok((Running::Query(Box::new(execution)), origins))
     }
 
     /// Starts a plan whose statement has begun, for a portal or cursor that fetches some rows at a time. DML runs

@@ -154,7 +154,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("UPDATE t SET b[1] = 'x'", Refused("42804")),
     ("UPDATE t SET (b) = 'x'", Refused("0A000")),
     ("UPDATE t SET (b) = ROW ('x')", Works),
-    ("DELETE FROM t WHERE CURRENT OF n", Refused("0A000")),
+    ("DELETE FROM t WHERE CURRENT OF n", Refused("34000")),
     ("INSERT INTO t (a) PARTITION (b = 'x') VALUES (18)", Refused("42601")),
     ("INSERT INTO TABLE t VALUES (15)", Refused("42601")),
     ("INSERT OVERWRITE t VALUES (15)", Refused("42601")),

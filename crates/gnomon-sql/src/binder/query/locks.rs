@@ -73,10 +73,10 @@ impl Locks {
             None => Ok(()),
         };
         match &item.kind {
-            FromKind::Table(_) if nullable => {
+            FromKind::Table(_) | FromKind::Current(..) if nullable => {
                 Err(not_allowed_words(clause, "cannot be applied to the nullable side of an outer join"))
             }
-            FromKind::Table(_) => {
+            FromKind::Table(_) | FromKind::Current(..) => {
                 self.add_table(item.base, lock_of(clause), wait_of(clause));
                 Ok(())
             }

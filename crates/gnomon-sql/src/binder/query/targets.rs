@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use gnomon_parser::ast::{self, TableReference};
+use gnomon_parser::ast::{RowFilter, TableReference};
 
 use super::QueryBinder;
 use crate::{
@@ -15,21 +15,26 @@ use crate::{
 };
 
 impl QueryBinder<'_, '_> {
-    /// Plans which rows of `table` a statement changes: those for which `selection` holds, joined with `from`. The
+    /// Plans which rows of `table` a statement changes: those that `filter` leaves, joined with `from`. The
     /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
     pub fn targets(
         &mut self,
         table: &Arc<Table>,
         alias: Option<&str>,
         from: &[TableReference],
-        selection: Option<&ast::Expr>,
+        filter: Option<&RowFilter>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {
         let outer = Scope::empty();
         let target = ScopeRelation::of_table(table, alias, 0);
         let item = FromItem {
             alias: target.name.clone(),
-            kind: FromKind::Table(table.clone()),
+            kind: match filter {
+                Some(RowFilter::CurrentOf(cursor)) => {
+                    FromKind::Current(table.clone(), (&*cursor.name).into())
+                }
+                _ => FromKind::Table(table.clone()),
+            },
             base: 0,
             width: table.columns.len() + 1,
             params: Vec::new(),
@@ -53,9 +58,9 @@ impl QueryBinder<'_, '_> {
             }
         }
         let mut conditions = Vec::new();
-        if let Some(selection) = selection {
+        if let Some(RowFilter::Where(condition)) = filter {
             self.expressions()
-                .bind_condition(selection, Place::new(&scope, Clause::Where))?
+                .bind_condition(condition, Place::new(&scope, Clause::Where))?
                 .split_and(&mut conditions);
         }
         let needed = (0..table.columns.len()).chain(scope.numbers()).collect();

@@ -1,4 +1,4 @@
-//! How a table's rows are found: all of them, or by a key.
+//! How a table's rows are found: all of them, by a key, or by a cursor.
 
 use gnomon_engine::Direction;
 
@@ -14,6 +14,8 @@ pub enum Access {
     Full(Direction),
     /// By a key.
     Key(KeyAccess),
+    /// The row that the cursor of this name is on.
+    Current(Box<str>),
 }
 
 /// Access by a key.

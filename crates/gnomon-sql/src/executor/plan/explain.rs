@@ -14,6 +14,7 @@ use crate::{
         Expr,
         expr::{DisplayExpr, ExprKind, Subquery},
     },
+    functions::quote_ident,
 };
 
 /// The nodes of a plan.
@@ -242,6 +243,11 @@ impl Builder {
                 let what = format!("Index Scan {backward}using {index} on");
                 let objects = vec![text("Scan Direction", direction), text("Index Name", index)];
                 ("Index Scan", on(&what, &table.name, &node.alias), objects)
+            }
+            Access::Current(cursor) => {
+                let condition = format!("CURRENT OF {}", quote_ident(cursor));
+                details.push(("TID Cond", NodeValue::Text(condition)));
+                ("Tid Scan", on("Tid Scan on", &table.name, &node.alias), vec![])
             }
         };
         details.extend(self.filter(node.filter.as_ref()));

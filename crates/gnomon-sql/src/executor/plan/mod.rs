@@ -7,6 +7,7 @@ mod access;
 mod constant;
 mod explain;
 mod frame;
+mod origins;
 mod shown;
 mod visit;
 
@@ -22,6 +23,7 @@ use crate::{
 pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
+pub use origins::{Origins, keyed};
 pub use shown::{Child, ExplainFormat, Node, NodeValue};
 
 /// A node of a plan with everything below it.
@@ -75,7 +77,7 @@ pub struct Values {
 }
 
 /// A scan of a stored table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct TableScan {
     /// The table.
     pub table: Arc<Table>,

@@ -73,6 +73,33 @@ impl Plan {
         }
     }
 
+    /// Returns how many columns it returns, where the plan tells.
+    pub fn width(&self) -> Option<usize> {
+        Some(match self {
+            Plan::Values(node) => node.rows.first()?.len(),
+            Plan::TableScan(node) => node.columns.len() + usize::from(node.with_key),
+            Plan::VirtualScan(node) => node.columns.len(),
+            Plan::FunctionScan(node) => {
+                node.functions.iter().map(RowsFrom::width).sum::<usize>() + usize::from(node.ordinality)
+            }
+            Plan::CteScan(_) => return None,
+            Plan::Filter(node) => node.input.width()?,
+            Plan::Project(node) => node.columns.len(),
+            Plan::ProjectSet(node) => node.input.width()? + node.sets.len(),
+            Plan::NestedLoop(node) => node.left_width + node.right_width,
+            Plan::HashJoin(node) => node.left_width + node.right_width,
+            Plan::Sort(node) => node.input.width()?,
+            Plan::Limit(node) => node.input.width()?,
+            Plan::Aggregate(node) => node.keys.len() + node.calls.len() + node.masks.len(),
+            Plan::Window(node) => node.input.width()? + node.calls.len(),
+            Plan::Distinct(node) => node.input.width()?,
+            Plan::Append(arms) => arms.first()?.width()?,
+            Plan::SetOperation(node) => node.left.width()?,
+            Plan::LockRows(node) => node.input.width()?,
+            Plan::With(node) => node.body.width()?,
+        })
+    }
+
     /// The slots that must be set before it is opened.
     pub fn outer_slots(&self) -> BTreeSet<usize> {
         let mut slots = Slots::default();
@@ -85,7 +112,7 @@ impl Plan {
         let by_slot = |expr: &Expr| expr.any(&|e| matches!(e.kind, ExprKind::Slot(_)));
         match self {
             Plan::TableScan(node) => match &node.access {
-                Access::Full(_) => false,
+                Access::Full(_) | Access::Current(_) => false,
                 Access::Key(access) => !access.equal.is_empty() && access.conditions.iter().any(by_slot),
             },
             Plan::VirtualScan(_) | Plan::FunctionScan(_) | Plan::CteScan(_) => false,
