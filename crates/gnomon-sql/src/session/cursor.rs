@@ -26,13 +26,17 @@ pub(super) fn declare(
     declare: &DeclareCursor,
     command: Command<'_>,
 ) -> Result<Tag> {
-    let lock = match &*declare.statement {
-        Statement::Query(query) => query.locks.first().map(|lock| lock.strength),
-        _ => None,
-    };
-    check_options(declare, lock)?;
+    refuse_contradictions(declare)?;
     let mut plan_it = |session: &mut SessionContext| plan(session, &declare.statement, command.types);
     let planned = plan_it(executor.session)?;
+    planned.refuse_missing(command.values)?;
+    let lock = match &*declare.statement {
+        Statement::Query(query) if !planned.reads_only() => query.locks.first().map(|lock| lock.strength),
+        _ => None,
+    };
+    if let Some(lock) = lock {
+        refuse_locking(declare, lock)?;
+    }
     if !declare.is_hold && !executor.session.in_block() {
         return Err(SqlError::new(
             SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -41,7 +45,6 @@ pub(super) fn declare(
     }
     let name = &*declare.name.name;
     portals.refuse_taken(name)?;
-    planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
     // It shows the rows as of now, whenever it is fetched.
     executor.session.engine()?.fix_snapshot()?;
@@ -61,16 +64,21 @@ pub(super) fn declare(
     tag("DECLARE CURSOR")
 }
 
-/// Fails if options exclude each other, or the locking of rows.
-fn check_options(declare: &DeclareCursor, lock: Option<LockStrength>) -> Result<()> {
+/// Fails if options exclude each other.
+fn refuse_contradictions(declare: &DeclareCursor) -> Result<()> {
     let invalid = |message: &str| Err(SqlError::new(SqlState::INVALID_CURSOR_DEFINITION, message));
     if declare.is_scroll && declare.is_no_scroll {
         return invalid("cannot specify both SCROLL and NO SCROLL");
     }
     if declare.is_insensitive && declare.is_asensitive {
-        return invalid("cannot specify both INSENSITIVE and ASENSITIVE");
+        return invalid("cannot specify both ASENSITIVE and INSENSITIVE");
     }
-    let Some(clause) = lock.map(LockStrength::words) else { return Ok(()) };
+    Ok(())
+}
+
+/// Fails if an option excludes the locking of rows.
+fn refuse_locking(declare: &DeclareCursor, lock: LockStrength) -> Result<()> {
+    let clause = lock.words();
     let unsupported = |kind: &str| {
         let message = format!("DECLARE {kind} ... {clause} is not supported");
         SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
