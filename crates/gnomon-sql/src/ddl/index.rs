@@ -23,6 +23,7 @@ use crate::{
     dml::{TableReader, TableWriter},
     query::column_of_key,
     sink::{Tag, tag},
+    types::{Type, format_type},
 };
 
 /// A column of an index definition.
@@ -71,6 +72,18 @@ pub(super) fn index_keys(elements: &[IndexElement]) -> Result<Vec<IndexKey>> {
         .collect()
 }
 
+/// Fails if values of a type have no order.
+fn refuse_unordered(ty: Type) -> Result<()> {
+    if ty.has_order() {
+        return Ok(());
+    }
+    let ty = format_type(ty, None);
+    let message = format!("data type {ty} has no default operator class for access method \"btree\"");
+    Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint(
+        "You must specify an operator class for the index or define a default operator class for the data type.",
+    ))
+}
+
 /// An index of a table, without a tree yet.
 pub(super) fn define_index(
     ddl: &mut Ddl<'_>,
@@ -104,6 +117,7 @@ pub(super) fn define_index(
                 format!("column \"{}\" appears twice in {what} constraint", key.column),
             ));
         }
+        refuse_unordered(table.columns[position].ty.ty)?;
         columns.push(position);
     }
     let view = ddl.session.view();

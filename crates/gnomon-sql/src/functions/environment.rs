@@ -121,7 +121,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_stat_clear_snapshot", &[], Void, Yes),
         ("pg_stat_force_next_flush", &[], Void, Yes),
         ("pg_is_in_recovery", &[], Bool, Yes),
-        ("pg_current_xact_id", &[], Int8, Yes),
+        ("pg_current_xact_id", &[], Type::Xid8, Yes),
         ("txid_current", &[], Int8, Yes),
         ("pg_advisory_lock", &[Int8], Void, Yes),
         ("pg_advisory_lock", &[Int4, Int4], Void, Yes),

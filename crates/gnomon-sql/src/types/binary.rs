@@ -1,6 +1,6 @@
 //! Values in PostgreSQL's binary form, as the extended protocol and COPY BINARY carry them.
 
-use super::{ColumnType, Datum, Interval, Numeric, Scalar, Type, datetime, numeric, text};
+use super::{ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, datetime, numeric, text};
 use crate::{Result, SqlError, SqlState};
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -130,11 +130,18 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
             Datum::Interval(datetime::IntervalRange::restrict(modifier, interval))
         }
         Type::Uuid => Datum::Uuid(take(bytes)?),
+        Type::Tid => Datum::Tid(Tid {
+            block: u32::from_be_bytes(take(bytes)?),
+            offset: u16::from_be_bytes(take(bytes)?),
+        }),
+        Type::Xid8 => Datum::Xid8(u64::from_be_bytes(take(bytes)?)),
         Type::Char => {
             let [byte] = take::<1>(bytes)?;
             Datum::Char(byte)
         }
         Type::Oid
+        | Type::Xid
+        | Type::Cid
         | Type::Regclass
         | Type::Regtype
         | Type::Regproc
@@ -247,6 +254,11 @@ pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
         Datum::Uuid(bytes) => out.extend(bytes),
         Datum::Char(byte) => out.push(*byte),
         Datum::Oid(oid) => out.extend(oid.to_be_bytes()),
+        Datum::Tid(value) => {
+            out.extend(value.block.to_be_bytes());
+            out.extend(value.offset.to_be_bytes());
+        }
+        Datum::Xid8(value) => out.extend(value.to_be_bytes()),
         Datum::Array(scalar, elements) => {
             let scalar = ty.element_scalar().unwrap_or(*scalar);
             send_array(scalar, ty, elements, out);

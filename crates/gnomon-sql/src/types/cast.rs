@@ -72,7 +72,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Timestamp, Date | Time)
         | (Timestamptz, Date | Time | Timestamp) => Assignment,
 
-        (Int4, Bool | Char) | (Bool | Char, Int4) => Explicit,
+        (Int4, Bool | Char) | (Bool | Char, Int4) | (Xid8, Xid) => Explicit,
 
         _ if to.category() == 'S' => Assignment,
         _ if from.category() == 'S' => Explicit,
@@ -187,7 +187,9 @@ fn convert(cx: &Context, datum: Datum, from: Type, to: Type) -> Result<Datum> {
         (Datum::Text(value), Type::Bpchar) => Datum::Bpchar(value.clone()),
         (Datum::Bpchar(value), Type::Text | Type::Varchar) => Datum::text(compare::trim_blanks(value)),
         (Datum::Bpchar(value), Type::Name) => Datum::text(text::cut_name(compare::trim_blanks(value))),
-        (Datum::Oid(_), ty) if ty == Type::Oid || ty.is_registered() => datum,
+        (Datum::Oid(_), ty) if ty.is_oid_like() => datum,
+        // The last four bytes.
+        (Datum::Xid8(value), Type::Xid) => Datum::Oid(*value as u32),
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(date_to_timestamp(*days)?),
         (Datum::Date(days), Type::Timestamptz) => {
             let midnight = date_to_timestamp(*days)?;

@@ -39,6 +39,8 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
         (Datum::Char(a), Datum::Char(b)) => a.cmp(b),
         (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
+        (Datum::Tid(a), Datum::Tid(b)) => a.cmp(b),
+        (Datum::Xid8(a), Datum::Xid8(b)) => a.cmp(b),
         (Datum::Array(_, a), Datum::Array(_, b)) | (Datum::Record(a), Datum::Record(b)) => compare_rows(a, b),
         _ => match (integer(a), integer(b)) {
             (Some(a), Some(b)) => a.cmp(&b),
@@ -100,7 +102,9 @@ fn rank(datum: &Datum) -> u8 {
         Datum::Oid(_) => 15,
         Datum::Array(..) => 16,
         Datum::Record(_) => 17,
-        Datum::Null => 18,
+        Datum::Tid(_) => 18,
+        Datum::Xid8(_) => 19,
+        Datum::Null => 20,
     }
 }
 
@@ -125,6 +129,8 @@ pub fn hash(datum: &Datum, state: &mut impl Hasher) {
         Datum::Uuid(value) => value.hash(state),
         Datum::Char(value) => value.hash(state),
         Datum::Oid(value) => value.hash(state),
+        Datum::Tid(value) => value.hash(state),
+        Datum::Xid8(value) => value.hash(state),
         Datum::Array(_, values) | Datum::Record(values) => {
             values.len().hash(state);
             for value in values {

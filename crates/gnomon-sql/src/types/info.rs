@@ -148,6 +148,10 @@ impl Type {
             Type::Regnamespace => {
                 row(4089, "regnamespace", "regnamespace", 4, 'N', false, 4090, "regnamespacein", 'i', 'p')
             }
+            Type::Tid => row(27, "tid", "tid", 6, 'U', false, 1010, "tidin", 's', 'p'),
+            Type::Xid => row(28, "xid", "xid", 4, 'U', false, 1011, "xidin", 'i', 'p'),
+            Type::Cid => row(29, "cid", "cid", 4, 'U', false, 1012, "cidin", 'i', 'p'),
+            Type::Xid8 => row(5069, "xid8", "xid8", 8, 'U', false, 271, "xid8in", 'd', 'p'),
             Type::Int2vector => {
                 row(22, "int2vector", "int2vector", -1, 'A', false, 1006, "int2vectorin", 'i', 'p')
             }
@@ -212,6 +216,10 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Regproc => (Type::Regproc, "_regproc", "regproc[]"),
         Scalar::Regprocedure => (Type::Regprocedure, "_regprocedure", "regprocedure[]"),
         Scalar::Regnamespace => (Type::Regnamespace, "_regnamespace", "regnamespace[]"),
+        Scalar::Tid => (Type::Tid, "_tid", "tid[]"),
+        Scalar::Xid => (Type::Xid, "_xid", "xid[]"),
+        Scalar::Cid => (Type::Cid, "_cid", "cid[]"),
+        Scalar::Xid8 => (Type::Xid8, "_xid8", "xid8[]"),
         Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
         Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),
         Scalar::Record => (Type::Record, "_record", "record[]"),

@@ -15,7 +15,8 @@
 //! bool, "char"                       1 byte
 //! smallint | integer, date | bigint, time, timestamp, timestamptz
 //!                                    2 | 4 | 8 bytes
-//! oid, reg*                          4 bytes, unsigned
+//! oid, xid, cid, reg* | xid8         4 | 8 bytes, unsigned
+//! tid                                6 bytes: block and offset, unsigned
 //! real | double precision            4 | 8 bytes: the bits, inverted if negative, else with the sign bit set;
 //!                                    -0 as 0, NaN as the one greatest
 //! numeric                            class: 01 -Infinity, 02 negative, 03 zero, 04 positive, 05 Infinity, 06 NaN;
@@ -34,7 +35,7 @@
 
 use num_bigint::{BigInt, Sign};
 
-use super::{ColumnType, Datum, Interval, Numeric, Scalar, Type, compare, datetime, text};
+use super::{ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, compare, datetime, text};
 use crate::{Result, SqlError, SqlState};
 
 /// A column of a key.
@@ -98,6 +99,11 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum) {
             out.extend((*value as u64 ^ 1 << 63).to_be_bytes());
         }
         Datum::Oid(value) => out.extend(value.to_be_bytes()),
+        Datum::Tid(value) => {
+            out.extend(value.block.to_be_bytes());
+            out.extend(value.offset.to_be_bytes());
+        }
+        Datum::Xid8(value) => out.extend(value.to_be_bytes()),
         Datum::Float4(value) => {
             let value = if value.is_nan() { f32::NAN } else { *value + 0.0 };
             let bits = value.to_bits();
@@ -288,11 +294,18 @@ fn decode_value(reader: &mut Reader, column: ColumnType) -> Result<Datum> {
         Type::Uuid => Datum::Uuid(reader.array()?),
         Type::Char => Datum::Char(reader.byte()?),
         Type::Oid
+        | Type::Xid
+        | Type::Cid
         | Type::Regclass
         | Type::Regtype
         | Type::Regproc
         | Type::Regprocedure
         | Type::Regnamespace => Datum::Oid(u32::from_be_bytes(reader.array()?)),
+        Type::Tid => Datum::Tid(Tid {
+            block: u32::from_be_bytes(reader.array()?),
+            offset: u16::from_be_bytes(reader.array()?),
+        }),
+        Type::Xid8 => Datum::Xid8(u64::from_be_bytes(reader.array()?)),
         Type::Array(scalar) => decode_array(reader, scalar, column.modifier)?,
         Type::Int2vector => decode_array(reader, Scalar::Int2, -1)?,
         Type::Oidvector => decode_array(reader, Scalar::Oid, -1)?,

@@ -108,6 +108,14 @@ scalars! {
     Regproc,
     Regprocedure,
     Regnamespace,
+    /// The place of a row: `ctid`.
+    Tid,
+    /// The number of a transaction, in four bytes.
+    Xid,
+    /// The number of a command within its transaction.
+    Cid,
+    /// The number of a transaction.
+    Xid8,
     /// An array of smallint whose subscripts begin at 0: of system tables.
     Int2vector,
     /// An array of oid whose subscripts begin at 0: of system tables.
@@ -121,6 +129,19 @@ impl Type {
     pub fn is_registered(self) -> bool {
         use Type::*;
         matches!(self, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
+    }
+
+    /// True for the types whose values are those of oid.
+    pub fn is_oid_like(self) -> bool {
+        self.is_registered() || matches!(self, Type::Oid | Type::Xid | Type::Cid)
+    }
+
+    /// True for the types whose values have an order.
+    pub fn has_order(self) -> bool {
+        match self {
+            Type::Array(scalar) => Type::from(scalar).has_order(),
+            ty => !matches!(ty, Type::Xid | Type::Cid),
+        }
     }
 
     /// True for the types that columns of tables and views cannot have.
@@ -178,7 +199,7 @@ impl From<Type> for ColumnType {
     }
 }
 
-/// A value. text, varchar and name share [`Datum::Text`], oid and the reg* types [`Datum::Oid`]; which one it is
+/// A value. text, varchar and name share [`Datum::Text`], oid, xid, cid and the reg* types [`Datum::Oid`]; which one it is
 /// stands in the plan, not in the value. Everything else is told by the value itself.
 ///
 /// Comparison, hashing: [`compare`]. There is no `PartialEq`, since SQL has more than one equality.
@@ -209,8 +230,10 @@ pub enum Datum {
     Interval(Interval),
     Uuid([u8; 16]),
     Char(u8),
-    /// oid and the reg* types.
+    /// oid, xid, cid and the reg* types.
     Oid(u32),
+    Tid(Tid),
+    Xid8(u64),
     /// The elements, of which any may be NULL.
     Array(Scalar, Box<[Datum]>),
     Record(Box<[Datum]>),
@@ -290,6 +313,8 @@ impl Datum {
             Datum::Uuid(_) => Type::Uuid,
             Datum::Char(_) => Type::Char,
             Datum::Oid(_) => Type::Oid,
+            Datum::Tid(_) => Type::Tid,
+            Datum::Xid8(_) => Type::Xid8,
             Datum::Array(scalar, _) => Type::Array(*scalar),
             Datum::Record(_) => Type::Record,
         }
@@ -334,6 +359,15 @@ pub struct Interval {
     pub months: i32,
     pub days: i32,
     pub micros: i64,
+}
+
+/// The place of a row, as PostgreSQL has it: of a block, and within that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tid {
+    /// The block.
+    pub block: u32,
+    /// The place within the block, from 1 on where there is a row.
+    pub offset: u16,
 }
 
 /// A row of values.

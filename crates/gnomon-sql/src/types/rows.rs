@@ -5,9 +5,10 @@
 //! nulls     bytes       a bit for each column, lowest bit first: set if the value is NULL
 //! values    for each column that is not NULL, by its type (integers little-endian):
 //!   bool, "char"                                         1 byte
-//!   smallint | integer, date, real, oid, reg*            2 | 4 bytes
-//!   bigint, double precision, time, timestamp, timestamptz
+//!   smallint | integer, date, real, oid, xid, cid, reg*  2 | 4 bytes
+//!   bigint, double precision, time, timestamp, timestamptz, xid8
 //!                                                        8 bytes
+//!   tid                                                  block (4), offset (2)
 //!   interval                                             months (4), days (4), microseconds (8)
 //!   uuid                                                 16 bytes
 //!   text, varchar, name, char(n), bytea                  varint length, bytes; char(n) without trailing blanks
@@ -27,7 +28,7 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-use super::{ColumnType, Datum, Interval, Numeric, Row, Scalar, Type, compare, text};
+use super::{ColumnType, Datum, Interval, Numeric, Row, Scalar, Tid, Type, compare, text};
 use crate::{Result, SqlError, SqlState};
 
 fn damaged() -> SqlError {
@@ -39,7 +40,10 @@ pub fn can_store(ty: Type) -> bool {
     match ty {
         Type::Bool | Type::Char | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => true,
         Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Uuid => true,
+        Type::Tid | Type::Xid8 => true,
         Type::Oid
+        | Type::Xid
+        | Type::Cid
         | Type::Regclass
         | Type::Regtype
         | Type::Regproc
@@ -61,12 +65,15 @@ pub fn width(ty: Type) -> u8 {
         Type::Int2 => 2,
         Type::Int4 | Type::Date | Type::Float4 => 4,
         Type::Oid
+        | Type::Xid
+        | Type::Cid
         | Type::Regclass
         | Type::Regtype
         | Type::Regproc
         | Type::Regprocedure
         | Type::Regnamespace => 4,
-        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz => 8,
+        Type::Tid => 6,
+        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Xid8 => 8,
         Type::Interval | Type::Uuid => 16,
         _ => 0,
     }
@@ -133,7 +140,12 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
         | (Datum::Timestamptz(value), Type::Timestamptz) => out.extend(value.to_le_bytes()),
         (Datum::Float4(value), Type::Float4) => out.extend(value.to_le_bytes()),
         (Datum::Float8(value), Type::Float8) => out.extend(value.to_le_bytes()),
-        (Datum::Oid(value), ty) if ty == Type::Oid || ty.is_registered() => out.extend(value.to_le_bytes()),
+        (Datum::Oid(value), ty) if ty.is_oid_like() => out.extend(value.to_le_bytes()),
+        (Datum::Tid(value), Type::Tid) => {
+            out.extend(value.block.to_le_bytes());
+            out.extend(value.offset.to_le_bytes());
+        }
+        (Datum::Xid8(value), Type::Xid8) => out.extend(value.to_le_bytes()),
         (Datum::Interval(value), Type::Interval) => {
             out.extend(value.months.to_le_bytes());
             out.extend(value.days.to_le_bytes());
@@ -316,6 +328,8 @@ impl<'a> Reader<'a> {
             Type::Float4 => Datum::Float4(f32::from_le_bytes(self.array()?)),
             Type::Float8 => Datum::Float8(f64::from_le_bytes(self.array()?)),
             Type::Oid
+            | Type::Xid
+            | Type::Cid
             | Type::Regclass
             | Type::Regtype
             | Type::Regproc
@@ -327,6 +341,11 @@ impl<'a> Reader<'a> {
                 micros: i64::from_le_bytes(self.array()?),
             }),
             Type::Uuid => Datum::Uuid(self.array()?),
+            Type::Tid => Datum::Tid(Tid {
+                block: u32::from_le_bytes(self.array()?),
+                offset: u16::from_le_bytes(self.array()?),
+            }),
+            Type::Xid8 => Datum::Xid8(u64::from_le_bytes(self.array()?)),
             Type::Text | Type::Varchar | Type::Name => Datum::text(self.text()?),
             Type::Bpchar => {
                 let padded = text::fit_bpchar(self.text()?, column.modifier, false).map_err(|_| damaged())?;

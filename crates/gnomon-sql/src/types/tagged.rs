@@ -3,7 +3,7 @@
 //! A row is the number of its values and the values; a value is a byte that tells its variant, and its bytes
 //! (integers little-endian). Texts, bytes, arrays and records begin with their length.
 
-use super::{Datum, Interval, Row, Scalar, rows};
+use super::{Datum, Interval, Row, Scalar, Tid, rows};
 use crate::{Result, SqlError, SqlState};
 
 fn damaged() -> SqlError {
@@ -79,6 +79,11 @@ fn write(value: &Datum, out: &mut Vec<u8>) -> Result<()> {
             fixed(20, &[]);
             write_row(items, out)?;
         }
+        Datum::Tid(value) => {
+            fixed(21, &value.block.to_le_bytes());
+            out.extend(value.offset.to_le_bytes());
+        }
+        Datum::Xid8(value) => fixed(22, &value.to_le_bytes()),
     }
     Ok(())
 }
@@ -148,6 +153,11 @@ fn read(bytes: &mut &[u8]) -> Result<Datum> {
             Datum::Array(*scalar, read_values(bytes)?.into())
         }
         20 => Datum::Record(read_values(bytes)?.into()),
+        21 => Datum::Tid(Tid {
+            block: u32::from_le_bytes(array(bytes)?),
+            offset: u16::from_le_bytes(array(bytes)?),
+        }),
+        22 => Datum::Xid8(u64::from_le_bytes(array(bytes)?)),
         _ => return Err(damaged()),
     })
 }
@@ -179,6 +189,8 @@ mod tests {
             Datum::Uuid([9; 16]),
             Datum::Char(200),
             Datum::Oid(u32::MAX),
+            Datum::Tid(Tid { block: 7, offset: u16::MAX }),
+            Datum::Xid8(u64::MAX),
             Datum::Array(Scalar::Text, [Datum::Null, Datum::text("x")].into()),
             Datum::Record([Datum::Array(Scalar::Int4, [].into()), Datum::Record([].into())].into()),
         ]

@@ -7,7 +7,7 @@ use proptest::{
 };
 
 use super::{
-    ColumnType, Context, Datum, FixedEnvironment, Interval, Numeric, Scalar, Type,
+    ColumnType, Context, Datum, FixedEnvironment, Interval, Numeric, Scalar, Tid, Type,
     datetime::{DATE_MAX, DATE_MIN, DAY, TIMESTAMP_END, TIMESTAMP_MIN, Zone},
 };
 
@@ -112,8 +112,14 @@ pub fn value(ty: Type) -> BoxedStrategy<Datum> {
             .prop_map(|(months, days, micros)| Datum::Interval(Interval { months, days, micros }))
             .boxed(),
         Type::Uuid => any::<[u8; 16]>().prop_map(Datum::Uuid).boxed(),
+        Type::Tid => {
+            (any::<u32>(), any::<u16>()).prop_map(|(block, offset)| Datum::Tid(Tid { block, offset })).boxed()
+        }
+        Type::Xid8 => any::<u64>().prop_map(Datum::Xid8).boxed(),
         Type::Char => (0_u8..128).prop_map(Datum::Char).boxed(),
         Type::Oid
+        | Type::Xid
+        | Type::Cid
         | Type::Regclass
         | Type::Regtype
         | Type::Regproc

@@ -127,6 +127,6 @@ scripts! {
     privileges, procedures, qualified_calls, query_access, query_aggregates, query_errors, query_joins,
     query_levels, query_setops, query_subqueries, recursion, references, regular_expressions, renaming, results,
     rewritten_indexes, savepoints, select_into, semantic_locks, sequences, settings, snapshots, spellings,
-    statistics, stored, templates, templates_of_times, ties, time_zones, transactions, two_phase, view_stars,
-    views, whole_rows, windows, with
+    statistics, stored, templates, templates_of_times, ties, time_zones, transaction_numbers, transactions,
+    two_phase, view_stars, views, whole_rows, windows, with
 }

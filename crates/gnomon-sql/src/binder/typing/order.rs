@@ -7,7 +7,7 @@ use crate::{
     Result, SqlError, SqlState,
     executor::{Expr, plan::SortKey},
     functions::{Comparison, resolve_operator},
-    types::Type,
+    types::{Type, format_type},
 };
 
 impl Typing<'_> {
@@ -16,6 +16,9 @@ impl Typing<'_> {
     /// # Errors
     /// 42883 if USING names no operator of the type, 42809 if that orders nothing.
     pub fn sort_key(&self, expr: Expr, item: &SortBy) -> Result<SortKey> {
+        if !expr.ty.ty.has_order() {
+            return Err(unordered(expr.ty.ty));
+        }
         let descending = match &item.direction {
             SortDirection::Default | SortDirection::Ascending => false,
             SortDirection::Descending => true,
@@ -26,6 +29,12 @@ impl Typing<'_> {
         };
         Ok(SortKey { expr, descending, nulls_first: item.is_nulls_first.unwrap_or(descending) })
     }
+}
+
+fn unordered(ty: Type) -> SqlError {
+    let message = format!("could not identify an ordering operator for type {}", format_type(ty, None));
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+        .hint("Use an explicit ordering operator or modify the query.")
 }
 
 /// True if an operator orders values of a type from the greatest to the least, false if the other way round.

@@ -126,9 +126,8 @@ impl System<'_> {
                     _ => Datum::Int4(-1),
                 }
             }
-            ("txid_current" | "pg_current_xact_id", []) => {
-                Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX))
-            }
+            ("txid_current", []) => Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX)),
+            ("pg_current_xact_id", []) => Datum::Xid8(state.transaction_id()),
             ("pg_stat_reset", []) => {
                 state.reset_statistics();
                 text("")

@@ -12,7 +12,7 @@
 //! above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
-//! aclitem[] is text[], xid is oid); there is one role beside the predefined ones, the user of the session, which owns
+//! aclitem[] is text[]); there is one role beside the predefined ones, the user of the session, which owns
 //! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
 
 mod access_rights;

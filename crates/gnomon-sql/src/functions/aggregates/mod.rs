@@ -275,6 +275,8 @@ pub(super) fn declare(all: &mut Declarations) {
             Type::Timestamptz,
             Interval,
             Type::Oid,
+            Type::Tid,
+            Type::Xid8,
             Type::Int2vector,
             Type::Oidvector,
         ] {

@@ -3,7 +3,7 @@
 mod array;
 
 use super::{
-    ColumnType, Context, Datum, Numeric, Scalar, Type, TypeMod,
+    ColumnType, Context, Datum, Numeric, Scalar, Tid, Type, TypeMod,
     datetime::{self, round_to_precision},
     float, format_type,
     limit::check_bytes,
@@ -64,6 +64,10 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         Type::Uuid => Datum::Uuid(parse_uuid(text)?),
         Type::Char => Datum::Char(char_byte(text.as_bytes())),
         Type::Oid => Datum::Oid(parse_oid(text)?),
+        Type::Tid => Datum::Tid(parse_tid(text)?),
+        // The last four bytes count.
+        Type::Xid | Type::Cid => Datum::Oid(parse_transaction_number(text) as u32),
+        Type::Xid8 => Datum::Xid8(parse_transaction_number(text)),
         Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
             Datum::Oid(parse_object(cx, text, ty)?)
         }
@@ -138,6 +142,8 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
         Datum::Char(byte) if byte.is_ascii() => out.push(char::from(*byte)),
         Datum::Char(byte) => out.push_str(&format!("\\{byte:03o}")),
         Datum::Oid(oid) => write_object(cx, *oid, ty, out),
+        Datum::Tid(Tid { block, offset }) => push_display(out, &format_args!("({block},{offset})")),
+        Datum::Xid8(value) => push_display(out, value),
         Datum::Array(scalar, elements) if ty.is_vector() => array::output_vector(cx, *scalar, elements, out)?,
         Datum::Array(scalar, elements) => {
             // The plan's type knows more (an array of regclass holds oids).
@@ -263,6 +269,56 @@ fn parse_oid(text: &str) -> Result<u32> {
             format!("value \"{text}\" is out of range for type oid"),
         )
     })
+}
+
+/// Reads the place of a row, `(block,offset)`, with PostgreSQL's leniency: what stands around it does not matter, and
+/// a negative block is one from the end.
+fn parse_tid(text: &str) -> Result<Tid> {
+    let parse = || {
+        let (inner, _) = text.split_once(')')?;
+        let start = inner.find(['(', ','])? + 1;
+        let (block, rest) = leading_unsigned(inner.get(start..)?, 10);
+        let (offset, end) = leading_unsigned(rest.strip_prefix(',')?, 10);
+        let block = block?;
+        let narrow =
+            u32::try_from(block).ok().or_else(|| i32::try_from(block as i64).ok().map(|n| n as u32))?;
+        end.is_empty().then_some(Tid { block: narrow, offset: u16::try_from(offset?).ok()? })
+    };
+    parse().ok_or_else(|| malformed(Type::Tid, text))
+}
+
+/// Reads the number of a transaction as C's `strtoul` does: octal after `0` and hexadecimal after `0x`. What is no number is
+/// 0, and what is too large is the largest.
+fn parse_transaction_number(text: &str) -> u64 {
+    let unsigned = text.trim_start_matches(is_space).trim_start_matches(['-', '+']);
+    let radix = match unsigned.as_bytes() {
+        [b'0', b'x' | b'X', digit, ..] if digit.is_ascii_hexdigit() => 16,
+        [b'0', ..] => 8,
+        _ => 10,
+    };
+    leading_unsigned(text, radix).0.unwrap_or(u64::MAX)
+}
+
+/// The number that a text begins with, none if it is too large, and the rest of the text. Without a digit it is 0, and a
+/// negative one counts from the end.
+fn leading_unsigned(text: &str, radix: u32) -> (Option<u64>, &str) {
+    let signed = text.trim_start_matches(is_space);
+    let unsigned = signed.strip_prefix(['-', '+']).unwrap_or(signed);
+    let digits = match radix {
+        16 => unsigned.get(2..).unwrap_or_default(),
+        _ => unsigned,
+    };
+    let mut value = Some(0_u64);
+    let rest = digits.trim_start_matches(|c: char| {
+        let Some(digit) = c.to_digit(radix) else { return false };
+        value = value.and_then(|value| value.checked_mul(radix.into())?.checked_add(digit.into()));
+        true
+    });
+    match rest.len() == digits.len() {
+        true => (Some(0), text),
+        false if signed.starts_with('-') => (value.map(u64::wrapping_neg), rest),
+        false => (value, rest),
+    }
 }
 
 fn parse_object(cx: &Context, text: &str, ty: Type) -> Result<u32> {
