@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Operator classes of PostgreSQL that order as every index here does.
-const OPERATOR_CLASSES: [&str; 27] = [
+const OPERATOR_CLASSES: [&str; 29] = [
     "array_ops",
     "bool_ops",
     "bpchar_ops",
@@ -29,6 +29,7 @@ const OPERATOR_CLASSES: [&str; 27] = [
     "record_ops",
     "text_ops",
     "text_pattern_ops",
+    "tid_ops",
     "time_ops",
     "timestamp_ops",
     "timestamptz_ops",
@@ -37,6 +38,7 @@ const OPERATOR_CLASSES: [&str; 27] = [
     "varbit_ops",
     "varchar_ops",
     "varchar_pattern_ops",
+    "xid8_ops",
 ];
 
 /// Checks the name of an operator class.

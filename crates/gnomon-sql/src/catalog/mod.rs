@@ -7,6 +7,7 @@ mod encode;
 pub mod model;
 mod names;
 pub mod partition;
+pub mod row_address;
 mod snapshot;
 pub(crate) mod store;
 pub mod system;

@@ -33,10 +33,11 @@ use crate::{
     catalog::{
         Relation,
         model::{self, Oid, Table},
+        row_address::is_system_column,
         system,
     },
     context::{Name, with_article},
-    dml::{bind_check, default_of, missing_column},
+    dml::{bind_check, default_of},
     query::{Binder, Scope},
     sink::{Tag, tag},
     types::Datum,
@@ -280,6 +281,10 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             alter_add_constraint(ddl, table, &constraint_spec(constraint)?)
         }
         AlterAction::AddColumn { if_not_exists, column } => add(ddl, table, column, *if_not_exists),
+        AlterAction::DropColumn { name, .. } if is_system_column(&name.name) => Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("cannot drop system column \"{}\"", name.name),
+        )),
         AlterAction::DropColumn { name, if_exists, is_cascade } => match table.column(&name.name) {
             Some(position) => alter_drop_column(ddl, table, position, *is_cascade).map(drop),
             None if *if_exists => {
@@ -292,12 +297,16 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
                 ));
                 Ok(())
             }
-            None => Err(missing_column(table, &name.name)),
+            None => column_of(table, name).map(drop),
         },
         AlterAction::DropConstraint { name, if_exists, is_cascade } => {
             alter_drop_constraint(ddl, table, &name.name, (*if_exists, *is_cascade))
         }
         AlterAction::AlterColumn { action: AlterColumn::Other { .. }, .. } => Err(unsupported_action(action)),
+        AlterAction::AlterColumn { name, .. } if is_system_column(&name.name) => Err(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("cannot alter system column \"{}\"", name.name),
+        )),
         AlterAction::AlterColumn { name, action } => {
             let position = column_of(table, name)?;
             alter_column(ddl, table, position, action)

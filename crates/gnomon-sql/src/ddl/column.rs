@@ -21,6 +21,7 @@ use crate::{
     catalog::{
         choose_name,
         model::{Column, Identity, Table},
+        row_address::{conflicting_name, is_system_column},
     },
     functions::quote_ident,
     query::Scope,
@@ -214,17 +215,11 @@ pub(super) fn sequence_name(
     Ok(name.name)
 }
 
-/// The names that rows have for themselves, which columns may not have.
-pub(super) const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"];
-
 /// Adds a column to a table that is being defined: binds its default, makes its sequence.
 pub(super) fn add_column(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ColumnSpec) -> Result<usize> {
     let mut column = spec.column.clone();
-    if SYSTEM_COLUMNS.contains(&column.name.as_str()) {
-        return Err(SqlError::new(
-            SqlState::DUPLICATE_COLUMN,
-            format!("column name \"{}\" conflicts with a system column name", column.name),
-        ));
+    if is_system_column(&column.name) {
+        return Err(conflicting_name(&column.name));
     }
     if table.column(&column.name).is_some() {
         return Err(SqlError::new(

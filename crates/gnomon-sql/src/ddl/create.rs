@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Column, Table},
+    catalog::{
+        model::{Column, Table},
+        row_address::{conflicting_name, is_system_column},
+    },
     context::{Name, SessionContext},
     dml::TableWriter,
     query::plan_query,
@@ -176,6 +179,9 @@ pub(super) fn create_table_as(
             _ => column.ty,
         };
         let name = create.columns.get(i).map_or(column.name.as_str(), |given| &given.name).to_owned();
+        if is_system_column(&name) {
+            return Err(conflicting_name(&name));
+        }
         if table.column(&name).is_some() {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,

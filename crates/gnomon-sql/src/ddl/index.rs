@@ -8,9 +8,7 @@ use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 use super::{
     Ddl, INDEX_COLUMNS_MAX,
     attach::{like, only_has_no_effect},
-    clauses,
-    column::SYSTEM_COLUMNS,
-    could_not_build,
+    clauses, could_not_build,
     partition::{check_unique, refuse_partition},
     storage::page_size_of_index,
 };
@@ -19,6 +17,7 @@ use crate::{
     catalog::{
         choose_index_name,
         model::{Index, Table},
+        row_address::is_system_column,
     },
     dml::{TableReader, TableWriter},
     query::column_of_key,
@@ -97,7 +96,7 @@ pub(super) fn define_index(
     let mut columns = Vec::with_capacity(keys.len());
     for key in keys {
         let Some(position) = table.column(&key.column) else {
-            if SYSTEM_COLUMNS.contains(&key.column.as_str()) {
+            if is_system_column(&key.column) {
                 let message = "index creation on system columns is not supported";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }

@@ -18,6 +18,7 @@ use crate::{
     catalog::{
         Relation,
         model::{self, Table, derived_oid},
+        row_address::{conflicting_name, is_system_column},
     },
     context::{Name, with_article},
     sink::{Tag, tag},
@@ -165,8 +166,15 @@ fn refuse_owned(ddl: &Ddl<'_>, sequence: &model::Sequence) -> Result<()> {
 }
 
 fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) -> Result<()> {
+    if is_system_column(&from.name) {
+        let message = format!("cannot rename system column \"{}\"", from.name);
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
     let position = column_of(table, from)?;
     let from = &*from.name;
+    if is_system_column(to) {
+        return Err(conflicting_name(to));
+    }
     if table.column(to).is_some() {
         return Err(SqlError::new(
             SqlState::DUPLICATE_COLUMN,

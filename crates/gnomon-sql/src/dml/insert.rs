@@ -158,7 +158,7 @@ impl InsertPlan {
             Some(conflict) => Some(bind_conflict(binder, &table, alias, conflict, &checks, returns)?),
         };
         let excluded = [excluded(&table)];
-        let mut scope = Scope::of_table(&table, alias);
+        let mut scope = Scope::of_stored_rows(&table, alias);
         if conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
             scope.beyond.push(&excluded);
         }
@@ -285,14 +285,15 @@ impl Run<'_> {
             None => {
                 let key = self.writer.insert(ctx.txn, ctx.types, &row)?;
                 self.writer.accesses(ctx, &key)?.inserted += 1;
-                Some(row)
+                Some((key, row))
             }
             Some(conflict) => self.insert_or(ctx, conflict, row)?,
         };
-        if let Some(row) = stored {
+        if let Some((key, mut row)) = stored {
             self.count += 1;
             ctx.row_done();
             if let Some(returning) = &self.plan.returning {
+                row.push(Datum::Bytea(key.into()));
                 let row = returning.row(ctx, &row)?;
                 output.row(row, ctx)?;
             }
@@ -300,8 +301,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated.
-    fn insert_or(&mut self, ctx: &mut ExecContext<'_>, conflict: &Conflict, row: Row) -> Result<Option<Row>> {
+    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated, and its key.
+    fn insert_or(
+        &mut self,
+        ctx: &mut ExecContext<'_>,
+        conflict: &Conflict,
+        row: Row,
+    ) -> Result<Option<(Vec<u8>, Row)>> {
         let table = self.plan.table.clone();
         if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
             && let (Ok(blind), true) = (&update.blind, ctx.semantic_locks)
@@ -318,8 +324,8 @@ impl Run<'_> {
             match outcome {
                 Outcome::Updated => {
                     ctx.reserve(key.len() + AFFECTED_BYTES)?;
-                    self.affected.insert(key);
-                    return Ok(Some(row));
+                    self.affected.insert(key.clone());
+                    return Ok(Some((key, row)));
                 }
                 // A row whose condition is not met is locked all the same.
                 Outcome::Absent | Outcome::NotMet | Outcome::ToBeSeen => {}
@@ -351,9 +357,9 @@ impl Run<'_> {
         self.writer.accesses(ctx, &key)?.inserted += 1;
         if conflict.update.is_some() {
             ctx.reserve(key.len() + AFFECTED_BYTES)?;
-            self.affected.insert(key);
+            self.affected.insert(key.clone());
         }
-        Ok(Some(row))
+        Ok(Some((key, row)))
     }
 
     /// Updates a row that exists; none if it does not any more. Some none is a row that does not meet the condition: it
@@ -364,7 +370,7 @@ impl Run<'_> {
         update: &ConflictUpdate,
         existing: &Existing<'_>,
         proposed: &[Datum],
-    ) -> Result<Option<Option<Row>>> {
+    ) -> Result<Option<Option<(Vec<u8>, Row)>>> {
         let key = &existing.key;
         if self.affected.contains(key) {
             return Err(SqlError::new(
@@ -402,8 +408,8 @@ impl Run<'_> {
         for entry in pending {
             entry.insert(&self.writer, ctx)?;
         }
-        self.affected.insert(new_key);
-        Ok(Some(Some(new)))
+        self.affected.insert(new_key.clone());
+        Ok(Some(Some((new_key, new))))
     }
 }
 

@@ -20,7 +20,10 @@ pub(crate) use write::{BoundCheck, TableReader, TableWriter, describe_key};
 
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Check, Column, Table},
+    catalog::{
+        model::{Check, Column, Table},
+        row_address::is_system_column,
+    },
     query::{Binder, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, is_star, position_of},
     sink::Sink,
     syntax::parse_expression,
@@ -195,6 +198,12 @@ fn bind_assignments(
     let mut bound: Vec<(usize, Expr)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
         for (target, value) in pairs(binder, assignment, scope)? {
+            if is_system_column(&target.column.name) {
+                let message = format!("cannot assign to system column \"{}\"", target.column.name);
+                return Err(
+                    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(target.column.position)
+                );
+            }
             let position = target_column(table, target)?;
             let column = &table.columns[position];
             let earlier = bound.iter().position(|(other, _)| *other == position);

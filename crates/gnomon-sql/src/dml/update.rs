@@ -18,7 +18,7 @@ use crate::{
         Binder, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
         plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
     },
-    types::{Context, Row, limit::row_bytes},
+    types::{Context, Datum, Row, limit::row_bytes},
 };
 
 /// An UPDATE, bound.
@@ -248,6 +248,7 @@ impl UpdatePlan {
                 Some(returning) => {
                     let mut row = new.clone();
                     row.extend_from_slice(&target.row[width..]);
+                    row[width] = Datum::Bytea(writer.key_after_update(&target.key, &new)?.into());
                     Some(returning.row(ctx, &row)?)
                 }
             };

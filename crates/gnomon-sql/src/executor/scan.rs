@@ -9,7 +9,7 @@ use super::{
     context::{ExecContext, row_bytes},
     eval_all,
     join::OptionalCondition,
-    plan::{self, Access, KeyAccess, KeyPart, RowsFrom},
+    plan::{self, Access, AddressAccess, KeyAccess, KeyPart, RowsFrom},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -18,7 +18,7 @@ use crate::{
         partition::Place,
     },
     functions::Rows,
-    types::{ColumnType, Datum, Row, Type, keys, rows},
+    types::{ColumnType, Datum, Row, Tid, Type, keys, rows},
 };
 
 /// Reads columns of stored rows, with room for a whole row that is used again.
@@ -293,6 +293,18 @@ pub fn key_ranges(table: &Table, access: &KeyAccess, ctx: &mut ExecContext<'_>) 
     Ok(Ranges::Ranges(ranges.filter(|range| !is_empty(range)).collect()))
 }
 
+/// The located keys that rows with these addresses may have, in the order of the addresses.
+fn addressed(table: &Table, access: &AddressAccess, ctx: &mut ExecContext<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut addresses: Vec<Tid> = allowed(&access.addresses, Type::Tid, ctx)?
+        .into_iter()
+        .filter_map(|value| if let Datum::Tid(address) = value { Some(address) } else { None })
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    ctx.reserve(addresses.len().saturating_mul(table.places().len()).saturating_mul(48))?;
+    Ok(addresses.into_iter().flat_map(|address| table.keys_at(address)).collect())
+}
+
 /// One side of a range.
 enum Limit {
     /// At this value, which belongs to the range or not.
@@ -350,6 +362,9 @@ impl TableSource {
                 Ranges::Points(keys) => return Ok(TableState::Points(keys.into_iter())),
                 Ranges::Ranges(ranges) => ranges,
             },
+            Access::Address(access) => {
+                return Ok(TableState::Points(addressed(table, access, ctx)?.into_iter()));
+            }
             Access::Current(cursor) => {
                 let key = ctx.current_row(cursor, table)?;
                 return Ok(TableState::Points(Vec::from_iter(key).into_iter()));
@@ -376,7 +391,7 @@ impl TableSource {
         let (index, direction, relation) = match &self.node.access {
             Access::Full(direction) => (None, *direction, table.oid),
             Access::Key(access) => (access.secondary(table), access.direction, access.index_of(table).oid),
-            Access::Current(_) => (None, Direction::Forward, table.oid),
+            Access::Address(_) | Access::Current(_) => (None, Direction::Forward, table.oid),
         };
         match &mut self.state {
             TableState::New => Ok(None),
@@ -384,7 +399,8 @@ impl TableSource {
                 for key in keys {
                     ctx.tick()?;
                     let (place, stored) = table.split(&key)?;
-                    ctx.accesses((relation, place)).scans += 1;
+                    let scans = u64::from(matches!(self.node.access, Access::Key(_)));
+                    ctx.accesses((relation, place)).scans += scans;
                     let key = match index {
                         None => stored.to_vec(),
                         Some(index) => match ctx.txn.get(index.tree_at(place)?, stored)? {

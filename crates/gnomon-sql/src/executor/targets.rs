@@ -54,8 +54,8 @@ pub enum Find {
 pub struct Target {
     /// Its key in the table's tree.
     pub key: Vec<u8>,
-    /// Its values as they are now, column `i` of the table at `i`; with other tables in UPDATE ... FROM or DELETE ...
-    /// USING, then its key, then their columns.
+    /// Its values as they are now, column `i` of the table at `i`, then its key, then the columns of other tables in
+    /// UPDATE ... FROM or DELETE ... USING.
     pub row: Row,
 }
 
@@ -217,7 +217,7 @@ impl Targets {
                 if let Some(index) = counted {
                     ctx.accesses(index).found();
                 }
-                self.qualified(row, &stored, ctx)?
+                self.qualified(row, &key, &stored, ctx)?
             }
             None => None,
         };
@@ -228,11 +228,20 @@ impl Targets {
     }
 
     /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found.
-    fn qualified(&mut self, mut found: Row, stored: &[u8], ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+    fn qualified(
+        &mut self,
+        mut found: Row,
+        key: &[u8],
+        stored: &[u8],
+        ctx: &mut ExecContext<'_>,
+    ) -> Result<Option<Row>> {
         let scan = &self.scan;
         let width = scan.types.len();
         let wanted: Vec<usize> = (0..width).collect();
-        let now = self.reader.read(&scan.types, &wanted, stored)?;
+        let mut now = self.reader.read(&scan.types, &wanted, stored)?;
+        if !matches!(scan.find, Find::Join(_)) {
+            now.push(Datum::Bytea(key.into()));
+        }
         let (row, changed) = match &scan.find {
             Find::Key(..) => (now, true),
             Find::Scan(plan) => {

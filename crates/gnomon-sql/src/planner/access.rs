@@ -9,14 +9,17 @@ use std::collections::BTreeSet;
 use gnomon_engine::Direction;
 
 use crate::{
-    catalog::model::{Index, Table},
+    catalog::{
+        model::{Index, Table},
+        row_address::SystemColumn,
+    },
     executor::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind},
-        plan::{Access, KeyAccess, KeyPart, KeyRangePart, SortKey},
+        plan::{Access, AddressAccess, KeyAccess, KeyPart, KeyRangePart, SortKey},
     },
     functions::{Comparison, like_prefix, resolve_operator},
-    types::{Datum, Type, cast::CastContext},
+    types::{Datum, Scalar, Type, cast::CastContext},
 };
 
 /// An access, and which of the conditions it makes superfluous.
@@ -276,25 +279,11 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// `column IN (SELECT ...)` of a subquery that depends on no row: its rows, collected once, are the list.
+    /// `column IN (SELECT ...)` of a subquery that depends on no row.
     fn in_subquery(&mut self, subquery: &Subquery, position: usize, condition: &Expr) {
-        let SubqueryKind::Quantified { all: false, hash: Some(pairs), .. } = &subquery.kind else { return };
-        let ([(_, own)], [(_, left)], false) = (&pairs[..], &subquery.args[..], subquery.correlated) else {
-            return;
-        };
-        let (Some(scalar), Some(0)) = (own.ty.ty.scalar(), own.as_column()) else { return };
-        let rows = Subquery {
-            // The rows are kept in another form than for the test itself, which may run too: under another number.
-            id: subquery.id | LIST_OF_SUBQUERY,
-            kind: SubqueryKind::Array(scalar),
-            plan: subquery.plan.clone(),
-            args: Vec::new(),
-            correlated: false,
-            outer_slots: subquery.outer_slots.clone(),
-            keyed: None,
-        };
-        let array = Expr::new(ExprKind::Subquery(Box::new(rows)), Type::Array(scalar));
-        self.any(left, array, position, Some(condition));
+        if let Some((left, array)) = list_of_subquery(subquery) {
+            self.any(left, array, position, Some(condition));
+        }
     }
 
     /// `column LIKE 'prefix%'`: text is ordered by its bytes, so the prefix bounds a range.
@@ -323,6 +312,79 @@ impl<'r> Reader<'r> {
             }
         }
     }
+}
+
+/// The left side of `IN (SELECT ...)` of a subquery that depends on no row, and its rows, collected once, as a list.
+fn list_of_subquery(subquery: &Subquery) -> Option<(&Expr, Expr)> {
+    let SubqueryKind::Quantified { all: false, hash: Some(pairs), .. } = &subquery.kind else { return None };
+    let ([(_, own)], [(_, left)], false) = (&pairs[..], &subquery.args[..], subquery.correlated) else {
+        return None;
+    };
+    let (Some(scalar), Some(0)) = (own.ty.ty.scalar(), own.as_column()) else { return None };
+    let rows = Subquery {
+        // The rows are kept in another form than for the test itself, which may run too: under another number.
+        id: subquery.id | LIST_OF_SUBQUERY,
+        kind: SubqueryKind::Array(scalar),
+        plan: subquery.plan.clone(),
+        args: Vec::new(),
+        correlated: false,
+        outer_slots: subquery.outer_slots.clone(),
+        keyed: None,
+    };
+    Some((left, Expr::new(ExprKind::Subquery(Box::new(rows)), Type::Array(scalar))))
+}
+
+/// The addresses that a condition asks of a row, if it asks for some and no more.
+fn addresses(condition: &Expr) -> Option<KeyPart> {
+    let is_address = |expr: &Expr| {
+        let ExprKind::System { column: SystemColumn::Ctid, key, .. } = &expr.kind else { return false };
+        key.as_column().is_some()
+    };
+    let is_fixed = |value: &Expr| !value.has_columns() && !value.is_volatile();
+    match &condition.kind {
+        ExprKind::Call { function, args } if function.comparison() == Some(Comparison::Equal) => {
+            let [left, right] = &args[..] else { return None };
+            let value = match (is_address(left), is_address(right)) {
+                (true, _) => right,
+                (_, true) => left,
+                _ => return None,
+            };
+            is_fixed(value).then(|| KeyPart::Equal(value.clone()))
+        }
+        ExprKind::AnyAll { function, all: false, left, array, .. }
+            if function.comparison() == Some(Comparison::Equal) && is_address(left) && is_fixed(array) =>
+        {
+            Some(KeyPart::Any(array.as_ref().clone()))
+        }
+        ExprKind::Or(args) => {
+            let value = |arg: &Expr| match addresses(arg)? {
+                KeyPart::Equal(value) => Some(value),
+                _ => None,
+            };
+            let values = args.iter().map(value).collect::<Option<_>>()?;
+            Some(KeyPart::Any(Expr::new(ExprKind::Array(Scalar::Tid, values), Type::Array(Scalar::Tid))))
+        }
+        ExprKind::Subquery(subquery) => {
+            let (left, array) = list_of_subquery(subquery)?;
+            is_address(left).then_some(KeyPart::Any(array))
+        }
+        _ => None,
+    }
+}
+
+/// Access by the addresses of rows, if a condition asks for some.
+fn by_address(conditions: &[Expr], order: &[SortKey]) -> Option<Choice> {
+    let found = conditions.iter().enumerate();
+    let (position, addresses) =
+        found.filter_map(|(at, condition)| Some((at, addresses(condition)?))).next()?;
+    let rank = if matches!(addresses, KeyPart::Equal(_)) { Rank::Point } else { Rank::Equal(1, false) };
+    Some(Choice {
+        access: Access::Address(AddressAccess { addresses, condition: conditions[position].clone() }),
+        covered: BTreeSet::from([position]),
+        ordered: order.is_empty(),
+        rank,
+        pruning: None,
+    })
 }
 
 /// Set in the number of a subquery whose rows are collected as a list of keys.
@@ -375,7 +437,7 @@ pub fn choose_access(
             best = choice;
         }
     }
-    best
+    by_address(conditions, order).filter(|choice| choice.rank > best.rank).unwrap_or(best)
 }
 
 /// The first comparison of a column by an operator.

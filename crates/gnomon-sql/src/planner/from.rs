@@ -447,7 +447,8 @@ impl Planner<'_> {
                 order.iter().for_each(|key| key.expr.collect_columns(&mut used));
                 let columns: Vec<usize> =
                     (0..table.columns.len()).filter(|column| used.contains(&(base + column))).collect();
-                let layout: Vec<usize> = columns.iter().map(|column| base + column).collect();
+                let key = with_key.then_some(witness);
+                let layout: Vec<usize> = columns.iter().map(|column| base + column).chain(key).collect();
                 let filter: Vec<Expr> = filter.into_iter().map(|e| place(e, &layout)).collect();
                 let order: Vec<SortKey> = order
                     .iter()
@@ -467,15 +468,15 @@ impl Planner<'_> {
                 let kept: Vec<usize> = (0..columns.len())
                     .filter(|position| read.contains(position) || needed.contains(&layout[*position]))
                     .collect();
-                for condition in &mut rest {
-                    *condition = place(std::mem::replace(condition, Expr::bool(true)), &kept);
-                }
+                let keeps_key = needed.contains(&witness)
+                    || self.wishes.keys.contains(&base)
+                    || read.contains(&columns.len());
+                let key = key.filter(|_| keeps_key);
+                let all: Vec<usize> = kept.iter().copied().chain(key.map(|_| columns.len())).collect();
+                rest.iter_mut().for_each(|condition| place_in(condition, &all));
                 let columns: Vec<usize> = kept.iter().map(|position| columns[*position]).collect();
-                let mut layout: Vec<usize> = kept.iter().map(|position| layout[*position]).collect();
-                if with_key {
-                    layout.push(witness);
-                }
-                let scan = TableScan::new(table, alias, columns, with_key, access, pruning, rest);
+                let layout: Vec<usize> = all.iter().map(|position| layout[*position]).collect();
+                let scan = TableScan::new(table, alias, columns, keeps_key, access, pruning, rest);
                 let plan = Plan::TableScan(Arc::new(scan));
                 return Planned { plan, layout, params, ordered: alone && ordered, rank };
             }

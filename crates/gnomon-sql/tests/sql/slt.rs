@@ -126,7 +126,7 @@ scripts! {
     operator_functions, ordered_sets, page_sizes, parameters, partitions, polymorphic, postgres, prepared,
     privileges, procedures, qualified_calls, query_access, query_aggregates, query_errors, query_joins,
     query_levels, query_setops, query_subqueries, recursion, references, regular_expressions, renaming, results,
-    rewritten_indexes, savepoints, select_into, semantic_locks, sequences, settings, snapshots, spellings,
-    statistics, stored, templates, templates_of_times, ties, time_zones, transaction_numbers, transactions,
-    two_phase, view_stars, views, whole_rows, windows, with
+    rewritten_indexes, row_addresses, savepoints, select_into, semantic_locks, sequences, settings, snapshots,
+    spellings, statistics, stored, system_columns, templates, templates_of_times, ties, time_zones,
+    transaction_numbers, transactions, two_phase, view_stars, views, whole_rows, windows, with
 }

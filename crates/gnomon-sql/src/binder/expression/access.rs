@@ -7,9 +7,10 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         located::at_expr,
-        scope::{Place, is_system_column, unsupported_column},
+        scope::{Clause, Place, unsupported_column},
         typing::type_name,
     },
+    catalog::row_address::is_system_column,
     executor::{Expr, expr::ExprKind},
     types::{Type, cast::CastContext},
 };
@@ -34,8 +35,15 @@ impl ExpressionBinder<'_, '_> {
         if let Some(parameter) = self.statement.typing.parameters.named(None, name) {
             return Ok(parameter);
         }
-        if is_system_column(name) && !place.scope.relations.is_empty() {
-            return Err(unsupported_column(name));
+        if is_system_column(name) && place.scope.has_system_columns() {
+            return Err(match place.clause {
+                Clause::Check if name != "tableoid" => {
+                    let message =
+                        format!("system column \"{name}\" reference in check constraint is invalid");
+                    SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+                }
+                _ => unsupported_column(name),
+            });
         }
         Err(place.scope.missing_column(None, name))
     }

@@ -18,7 +18,7 @@ use crate::{
         scope::{Barred, Clause, Place, Scope, ScopeColumn, ScopeRelation, WholeRow},
         syntax::relation_name,
     },
-    catalog::model::View,
+    catalog::{model::View, row_address::SystemColumn},
     executor::{
         Expr,
         expr::{ExprKind, on_deep_stack},
@@ -27,9 +27,6 @@ use crate::{
     planner::{FromItem, FromKind, JoinTree},
     types::{ColumnType, Type},
 };
-
-/// `pg_attribute.attnum` of `tableoid`.
-const TABLEOID: i16 = -6;
 
 /// A bound piece of FROM with the names that it brings.
 struct Piece {
@@ -175,6 +172,7 @@ impl QueryBinder<'_, '_> {
         let right_first = left.relations.len();
         let right_end = right_first + right.relations.len();
         let mut relations: Vec<_> = left.relations.into_iter().chain(right.relations).collect();
+        relations.iter_mut().for_each(ScopeRelation::hide_system_columns);
         if let JoinCondition::Using(_, Some(alias)) = &join.condition {
             let relation = named_columns(alias.name.to_string(), merged.clone(), &[]);
             check_aliases(&relations, std::slice::from_ref(&relation))?;
@@ -315,7 +313,9 @@ impl QueryBinder<'_, '_> {
                     return Err(SqlError::unsupported("ONLY of a partitioned table"));
                 }
                 let alias_name = alias.map(|alias| &*alias.name.name);
-                let mut relation = ScopeRelation::of_table(&table, alias_name, base);
+                let key = base + table.columns.len();
+                let mut relation =
+                    ScopeRelation::of_table(&table, alias_name, base).with_system_columns(&table, key);
                 relation.columns = rename(relation.columns, alias, "table")?;
                 let width = table.columns.len() + 1;
                 Ok(cx.item(FromKind::Table(table), relation, width, Vec::new()))
@@ -332,10 +332,10 @@ impl QueryBinder<'_, '_> {
                 // Behind the table's own columns, VirtualScan has the identifier of the table.
                 let width = table.columns().len() + 1;
                 let tableoid = ScopeColumn {
-                    name: "tableoid".to_owned(),
+                    name: SystemColumn::TableOid.name().to_owned(),
                     expr: Expr::column(base + width - 1, format!("{name}.tableoid"), Type::Oid.into()),
                     table: table.oid(),
-                    attribute: TABLEOID,
+                    attribute: SystemColumn::TableOid.attribute(),
                     is_hidden: false,
                 };
                 let relation = ScopeRelation {

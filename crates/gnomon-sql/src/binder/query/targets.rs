@@ -26,7 +26,7 @@ impl QueryBinder<'_, '_> {
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {
         let outer = Scope::empty();
-        let target = ScopeRelation::of_table(table, alias, 0);
+        let target = ScopeRelation::of_table(table, alias, 0).with_system_columns(table, table.columns.len());
         let item = FromItem {
             alias: target.name.clone(),
             kind: match filter {

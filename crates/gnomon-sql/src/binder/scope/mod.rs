@@ -12,9 +12,13 @@ use std::{
 
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Oid, Table},
+    catalog::{
+        model::{Oid, Table},
+        row_address::{SystemColumn, is_system_column},
+    },
     executor::{Expr, expr::ExprKind},
     planner::Numbers,
+    types::Type,
 };
 
 pub use candidates::missing_result_column;
@@ -32,7 +36,7 @@ pub struct ScopeColumn {
     pub table: Oid,
     /// Its number in that table, from 1, or 0.
     pub attribute: i16,
-    /// True if `*` does not stand for it.
+    /// True if `*` does not stand for it; of a system column, if it must be named with its relation.
     pub is_hidden: bool,
 }
 
@@ -212,6 +216,13 @@ impl<'p> Scope<'p> {
         scope
     }
 
+    /// As [`Scope::of_table`], of rows that are stored: their keys are the columns behind the table's.
+    pub fn of_stored_rows(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
+        let mut scope = Scope::empty();
+        scope.push(ScopeRelation::of_table(table, alias, 0).with_system_columns(table, table.columns.len()));
+        scope
+    }
+
     /// Adds a relation whose columns can be named with and without it.
     pub fn push(&mut self, relation: ScopeRelation) {
         self.columns.extend(relation.columns.iter().cloned());
@@ -258,13 +269,22 @@ impl<'p> Scope<'p> {
         self.barred.iter().find(has_it).map_or(Ok(()), |barred| Err(barred.error()))
     }
 
-    /// The system column of this name, of the only relation of this level that has it.
+    /// The system column of this name, of the only relation of this level that has it outside of joins.
     fn system_column(&self, name: &str) -> Result<Option<&ScopeColumn>> {
-        let mut matching = self.relations.iter().filter_map(|relation| relation.system_column(name));
+        let of_relations = self.relations.iter().filter_map(|relation| relation.system_column(name));
+        let mut matching = of_relations.filter(|column| !column.is_hidden);
         match (matching.next(), matching.next()) {
             (Some(_), Some(_)) => Err(ambiguous_column(name)),
             (first, _) => Ok(first),
         }
+    }
+
+    /// True if PostgreSQL's rows of a relation here or around have system columns that can be named without it.
+    pub fn has_system_columns(&self) -> bool {
+        let is_hidden =
+            |relation: &&ScopeRelation| relation.system_columns.iter().any(|column| column.is_hidden);
+        let mut visible = self.relations.iter().filter(|relation| !is_hidden(relation));
+        visible.any(ScopeRelation::has_system_columns) || self.parent.is_some_and(Scope::has_system_columns)
     }
 
     /// The column `relation.name`.
@@ -284,7 +304,9 @@ impl<'p> Scope<'p> {
                     (Some(_), Some(_)) => {
                         return Err(ambiguous_column(name));
                     }
-                    (None, _) if is_system_column(name) => return Err(unsupported_column(name)),
+                    (None, _) if is_system_column(name) && found.has_system_columns() => {
+                        return Err(unsupported_column(name));
+                    }
                     (None, _) => {
                         return Err(self.missing_column(Some(relation), name));
                     }
@@ -447,8 +469,35 @@ impl ScopeRelation {
         }
     }
 
+    /// This relation with the system columns of the stored table that it is; column `key` is the key of its rows.
+    pub fn with_system_columns(mut self, table: &Arc<Table>, key: usize) -> ScopeRelation {
+        let of_table = |column: SystemColumn| {
+            let label = format!("{}.{}", self.name, column.name());
+            let key = Box::new(Expr::column(key, label, Type::Bytea.into()));
+            ScopeColumn {
+                name: column.name().to_owned(),
+                expr: Expr::new(ExprKind::System { column, table: table.clone(), key }, column.ty()),
+                table: table.oid,
+                attribute: column.attribute(),
+                is_hidden: false,
+            }
+        };
+        self.system_columns = table.system_columns().map(of_table).collect();
+        self
+    }
+
+    /// Notes that it is joined to another one: its system columns must be named with it then.
+    pub fn hide_system_columns(&mut self) {
+        self.system_columns.iter_mut().for_each(|column| column.is_hidden = true);
+    }
+
     fn system_column(&self, name: &str) -> Option<&ScopeColumn> {
         self.system_columns.iter().find(|column| column.name == name)
+    }
+
+    /// True if PostgreSQL's rows of it have system columns.
+    fn has_system_columns(&self) -> bool {
+        self.stored.is_some() || !self.system_columns.is_empty()
     }
 }
 
@@ -457,12 +506,7 @@ fn ambiguous_column(name: &str) -> SqlError {
     SqlError::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
 }
 
-/// True if PostgreSQL's rows have a system column of this name.
-pub fn is_system_column(name: &str) -> bool {
-    matches!(name, "tableoid" | "xmin" | "cmin" | "xmax" | "cmax" | "ctid")
-}
-
-/// The error for such a column where rows do not have it: those of stored tables, and others than `tableoid`.
+/// The error for a system column that rows do not have.
 pub fn unsupported_column(name: &str) -> SqlError {
     SqlError::unsupported(format!("the system column \"{name}\""))
         .hint("Tell rows apart by their primary key.")

@@ -66,6 +66,8 @@ impl DisplayExpr<'_> {
                 (false, Some((_, column))) if !label.ends_with(')') => f.write_str(column),
                 _ => f.write_str(label),
             },
+            // It has the column's name.
+            ExprKind::System { key, .. } => fmt::Display::fmt(&self.sub(key), f),
             ExprKind::Param(position) => write!(f, "${}", position + 1),
             ExprKind::Slot(slot) => write!(f, "outer.{slot}"),
             ExprKind::Call { function, args } => match (function.operator(), &args[..]) {

@@ -36,6 +36,10 @@ impl Expr {
             ExprKind::Const(_) | ExprKind::Column { .. } | ExprKind::Param(_) | ExprKind::Slot(_) => {
                 self.eval(row, ctx)?
             }
+            ExprKind::System { column, table, key } => match key.eval(row, ctx)? {
+                Datum::Bytea(key) => table.system_value(*column, &key)?,
+                _ => Datum::Null,
+            },
             ExprKind::Call { function, args } => match &args[..] {
                 [arg] => {
                     let args = [arg.eval(row, ctx)?];

@@ -14,6 +14,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::plan::Plan;
 use crate::{
+    catalog::{model::Table, row_address::SystemColumn},
     functions::{FunctionRef, SetFunctionRef, Volatility, resolve_cast},
     types::{ColumnType, Datum, Scalar, Type, cast::CastContext},
 };
@@ -54,6 +55,15 @@ pub enum ExprKind {
         index: usize,
         /// Its name, for EXPLAIN and messages: qualified, `relation.column`.
         label: Arc<str>,
+    },
+    /// A system column of a stored table; NULL where there is no row.
+    System {
+        /// Which one.
+        column: SystemColumn,
+        /// The table.
+        table: Arc<Table>,
+        /// The located key of its row.
+        key: Box<Expr>,
     },
     /// A statement parameter, from 0.
     Param(usize),
@@ -299,6 +309,7 @@ macro_rules! visit_children {
             | ExprKind::Not(arg)
             | ExprKind::IsNull { arg, .. }
             | ExprKind::IsBool { arg, .. }
+            | ExprKind::System { key: arg, .. }
             | ExprKind::Field { record: arg, .. } => $f(arg),
             ExprKind::Case { arms, otherwise } => {
                 for (condition, result) in arms {
@@ -565,6 +576,7 @@ impl Expr {
             // Two constants of one type print alike if they are alike, in every detail that shows (1.0 is not 1.00).
             (K::Const(a), K::Const(b)) => format!("{a:?}") == format!("{b:?}"),
             (K::Column { index: a, .. }, K::Column { index: b, .. }) => a == b,
+            (K::System { column: a, .. }, K::System { column: b, .. }) => a == b,
             (K::Param(a), K::Param(b)) => a == b,
             (K::Slot(a), K::Slot(b)) => match slots.iter().rev().find(|(x, y)| x == a || y == b) {
                 Some(pair) => *pair == (*a, *b),

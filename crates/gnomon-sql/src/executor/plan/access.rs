@@ -14,8 +14,19 @@ pub enum Access {
     Full(Direction),
     /// By a key.
     Key(KeyAccess),
+    /// By their addresses (`ctid`).
+    Address(AddressAccess),
     /// The row that the cursor of this name is on.
     Current(Box<str>),
+}
+
+/// Access by addresses.
+#[derive(Clone, Debug)]
+pub struct AddressAccess {
+    /// The addresses: one, or the elements of an array.
+    pub addresses: KeyPart,
+    /// The condition that they stand for, for EXPLAIN: in terms of the scan's columns.
+    pub condition: Expr,
 }
 
 /// Access by a key.

@@ -244,6 +244,10 @@ impl Builder {
                 let objects = vec![text("Scan Direction", direction), text("Index Name", index)];
                 ("Index Scan", on(&what, &table.name, &node.alias), objects)
             }
+            Access::Address(access) => {
+                details.push(("TID Cond", NodeValue::Text(self.text(&access.condition))));
+                ("Tid Scan", on("Tid Scan on", &table.name, &node.alias), vec![])
+            }
             Access::Current(cursor) => {
                 let condition = format!("CURRENT OF {}", quote_ident(cursor));
                 details.push(("TID Cond", NodeValue::Text(condition)));

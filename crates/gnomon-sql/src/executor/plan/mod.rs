@@ -20,7 +20,7 @@ use crate::{
     types::ColumnType,
 };
 
-pub use access::{Access, KeyAccess, KeyBound, KeyPart, KeyRangePart};
+pub use access::{Access, AddressAccess, KeyAccess, KeyBound, KeyPart, KeyRangePart};
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 pub use origins::{Origins, keyed};

@@ -29,8 +29,10 @@ impl Plan {
             Plan::Values(node) => node.rows.iter().flatten().for_each(f),
             Plan::TableScan(node) => {
                 node.filter.iter().for_each(&mut *f);
-                if let Access::Key(access) = &node.access {
-                    access.conditions.iter().for_each(f);
+                match &node.access {
+                    Access::Key(access) => access.conditions.iter().for_each(f),
+                    Access::Address(access) => f(&access.condition),
+                    Access::Full(_) | Access::Current(_) => {}
                 }
             }
             Plan::VirtualScan(node) => node.filter.iter().for_each(f),
@@ -113,6 +115,7 @@ impl Plan {
         match self {
             Plan::TableScan(node) => match &node.access {
                 Access::Full(_) | Access::Current(_) => false,
+                Access::Address(access) => by_slot(&access.condition),
                 Access::Key(access) => !access.equal.is_empty() && access.conditions.iter().any(by_slot),
             },
             Plan::VirtualScan(_) | Plan::FunctionScan(_) | Plan::CteScan(_) => false,
