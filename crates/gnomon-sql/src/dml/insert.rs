@@ -392,6 +392,7 @@ impl Run<'_> {
         };
         let mut both = old.clone();
         both.extend(proposed.iter().cloned());
+        both.push(Datum::Bytea(key[..].into()));
         if let Some(condition) = &update.condition
             && !condition.is_true(&both, ctx)?
         {
@@ -657,10 +658,13 @@ fn unmatched() -> SqlError {
     SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
 }
 
-/// The existing row by the table's name, then the proposed one as `excluded`, which must be named.
+/// The existing row by the table's name, then the proposed one as `excluded`, which must be named, then the key of the
+/// existing one.
 fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
-    let mut scope = Scope::of_table(table, alias);
-    scope.relations.push(excluded(table));
+    let width = table.columns.len();
+    let mut scope = Scope::empty();
+    scope.push(ScopeRelation::of_table(table, alias, 0).with_system_columns(table, 2 * width));
+    scope.relations.push(ScopeRelation { stored: None, ..excluded(table) });
     scope
 }
 

@@ -12,12 +12,13 @@ use crate::{
     Result, SqlError, SqlState,
     binder::{
         located::at_expr,
-        scope::{Clause, Place, Scope},
+        scope::{Clause, Place, Scope, ScopeRelation},
         syntax::ordinal,
     },
     executor::{
         Expr,
         expr::{ExprKind, on_deep_stack},
+        plan::WindowCall,
     },
     planner::{BoundSelect, Grouping},
     types::Datum,
@@ -192,7 +193,7 @@ fn named_output(name: &str, items: &[SelectItem]) -> Result<Option<usize>> {
 
 /// Rewrites what stands above the grouping in terms of its keys and aggregates.
 pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &Scope<'_>) -> Result<()> {
-    add_dependent_columns(&mut grouping, scope);
+    add_dependent_columns(&mut grouping, select, scope);
     let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
     let GroupBy { keys, outputs, sets } = grouping;
     let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
@@ -248,7 +249,7 @@ fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
 
 /// Where the whole primary key of a table is among the keys of every grouping set, its other columns depend on it: they
 /// join the keys, which makes no more groups.
-fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
+fn add_dependent_columns(grouping: &mut GroupBy, select: &BoundSelect, scope: &Scope<'_>) {
     for relation in &scope.relations {
         let Some(primary_key) = relation.stored.as_ref().and_then(|table| table.primary_key.as_ref()) else {
             continue;
@@ -265,7 +266,8 @@ fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
         });
         if grouped {
             let columns = relation.columns.iter().map(|column| column.expr.clone());
-            let more: Vec<Expr> = columns.filter(|c| !is_key(c)).chain(relation.witness()).collect();
+            let more = columns.filter(|c| !is_key(c)).chain(relation.witness());
+            let more: Vec<Expr> = more.chain(used_key(relation, select)).collect();
             let first = grouping.keys.len();
             let numbers = first..first + more.len();
             grouping.sets.iter_mut().flatten().for_each(|set| set.extend(numbers.clone()));
@@ -273,6 +275,16 @@ fn add_dependent_columns(grouping: &mut GroupBy, scope: &Scope<'_>) {
             grouping.keys.extend(more);
         }
     }
+}
+
+/// The key of a relation's rows, if system columns above the grouping are computed of it.
+fn used_key(relation: &ScopeRelation, select: &BoundSelect) -> Option<Expr> {
+    let ExprKind::System { key, .. } = &relation.system_columns.first()?.expr.kind else { return None };
+    let is_of_key = |e: &Expr| matches!(&e.kind, ExprKind::System { key: used, .. } if used.alike(key));
+    let orders = select.order.iter().chain(select.distinct.iter().flatten().flatten());
+    let exprs = select.columns.iter().chain(&select.having).chain(orders.map(|order| &order.key.expr));
+    let mut exprs = exprs.chain(select.windows.iter().flat_map(WindowCall::exprs));
+    exprs.any(|expr| expr.any(&is_of_key)).then(|| Expr::clone(key))
 }
 
 /// The parts of a grouped row: keys, then aggregates by their names for EXPLAIN, then calls of GROUPING.
