@@ -48,7 +48,7 @@ mod txn;
 mod wal;
 mod write_set;
 
-pub use access::{Direction, KeyRange, Placement, TreeOptions};
+pub use access::{Direction, Extent, KeyRange, Placement, TreeOptions};
 pub use database::{
     Applier, Database, Options, Replayer, Restored, ScrubProgress, Stats, VerifiedTree, VerifyReport,
     restore, verify, verify_with,

@@ -46,6 +46,7 @@
 
 mod check;
 mod directory;
+mod extent;
 mod key;
 mod layout;
 #[cfg(any(test, feature = "testing"))]
@@ -61,6 +62,7 @@ pub(crate) use directory::{
     Directory, DirectoryEntry, Listed, RESERVED_NUMBERS, StoredProcedure, directory_damage,
 };
 pub use directory::{Placement, TreeOptions};
+pub use extent::Extent;
 pub(crate) use key::{Key, KeyBytes};
 pub use range::{Direction, KeyRange};
 

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{Direction, KeyRange, Placement},
+    access::{Direction, Extent, KeyRange, Placement},
     lock::{LockName, LockOwner, WaitOptions, tree_mode},
     mvcc::{ReadAt, TREES, TreeRef, TreeState},
     sync::{Arc, Mutex, RwLock},
@@ -73,6 +73,23 @@ impl Snapshot {
         self.0.value(&tree, key)
     }
 
+    /// Returns how many entries and bytes a tree has, about: large ones are estimated from a few of their pages.
+    /// Changes that are not applied yet do not count. None if a transaction is about to end the tree, which is not
+    /// waited for, and in a partition where procedures run serially.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTree`], also of a tree that was made later; those of reading.
+    pub fn extent(&self, tree: TreeId) -> Result<Option<Extent>> {
+        let tree = match self.0.tree_within(tree, Some(Duration::ZERO)) {
+            Ok(tree) => tree,
+            Err(Error::LockTimeout | Error::NotRouted(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let inner = &self.0.handle.inner;
+        let extent = tree.generations.read(&inner.store, ReadAt::Newest, |pages, _| tree.tree.extent(pages));
+        extent.map(Some)
+    }
+
     /// Returns the entries of a range, from both ends.
     ///
     /// # Errors
@@ -93,13 +110,17 @@ impl Snapshot {
 impl State {
     /// Returns a tree, which is locked against its end from the first time on.
     fn tree(&self, id: TreeId) -> Result<TreeRef> {
+        self.tree_within(id, self.handle.inner.lock_timeout)
+    }
+
+    /// Returns a tree, whose lock is waited for no longer than this.
+    fn tree_within(&self, id: TreeId, timeout: Option<Duration>) -> Result<TreeRef> {
         let inner = &self.handle.inner;
         inner.check_open()?;
         inner.store.check()?;
         if let Some(tree) = self.trees.read().get(&id) {
             return Ok(tree.clone());
         }
-        let timeout = inner.lock_timeout;
         let options = WaitOptions {
             timeout,
             interrupt: None,
