@@ -9,6 +9,7 @@
 
 pub mod ast;
 mod error;
+pub mod general;
 mod keyword;
 mod lexer;
 pub mod literals;
