@@ -7,7 +7,7 @@ out=$1
 ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
 
 # The types that Gnomon has, and the pseudo-types that signatures mention.
-types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2205,2206,2249,2278,2950,4089,5069"
+types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2203,2204,2205,2206,2249,2278,2950,3220,3734,3769,4089,4096,4191,5069"
 pseudo="269,325,2275,2276,2277,2281,2283,2287"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
@@ -41,7 +41,7 @@ select line from (
       when '_aclitem' then '_text' when 'pg_node_tree' then 'text'
       when 'anyarray' then '_text' when 'inet' then 'text'
       when 'pg_ndistinct' then 'text' when 'pg_dependencies' then 'text' when 'pg_mcv_list' then 'text'
-      when '_pg_statistic' then '_text' when 'pg_lsn' then 'text' when '_regtype' then '_regtype'
+      when '_pg_statistic' then '_text' when '_regtype' then '_regtype'
       else coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), t.typname) end
     || E'\t' || case when a.attnotnull then 'not null' else '' end
   from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
@@ -74,8 +74,8 @@ table pg_am "select oid, amname, amhandler::oid, amtype from pg_am order by oid"
 table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplcallfoid, laninline, 0, null
   from pg_language where lanname in ('internal', 'sql') order by oid"
 table pg_collation "select oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
-  collcollate, collctype, colliculocale, collversion from pg_collation where collname in ('default', 'C', 'POSIX')
-  order by oid"
+  collcollate, collctype, colliculocale, collversion from pg_collation
+  where collname in ('default', 'C', 'POSIX', 'ucs_basic') order by oid"
 # Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source.
 ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
     array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
@@ -83,7 +83,8 @@ ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretse
   where n.nspname = 'pg_catalog' and prorettype in (select oid from pg_type t where $have)
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
     and (prorettype <> 2281 and not 2281 = any (proargtypes)
-         or p.oid in (select unnest(array[typinput, typoutput, typreceive, typsend, typmodin, typmodout]::oid[])
+         or p.oid in (select unnest(array[typinput, typoutput, typreceive, typsend, typmodin, typmodout, typsubscript,
+                        typanalyze]::oid[])
                       from pg_type t where $have union select amhandler::oid from pg_am))
   order by p.oid) to stdout" > "$out/functions.tsv"
 # The names of arguments, and the values of those that a call may leave out: oid, names, defaults.
@@ -93,6 +94,9 @@ ask -c "copy (select p.oid, array_to_string(proargnames[1:pronargs], ' '), pg_ge
     and prorettype in (select oid from pg_type t where $have)
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
   order by p.oid) to stdout" > "$out/argument_names.tsv"
+# pg_get_catalog_foreign_keys.
+ask -c "copy (select fktable::oid, array_to_string(fkcols, ','), pktable::oid, array_to_string(pkcols, ','), is_array,
+  is_opt from pg_get_catalog_foreign_keys()) to stdout" > "$out/foreign_keys.tsv"
 aggregates="select a.* from pg_aggregate a join pg_proc p on p.oid = a.aggfnoid
   where prorettype in (select oid from pg_type t where $have)
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))"

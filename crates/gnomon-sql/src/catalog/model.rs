@@ -183,6 +183,11 @@ pub fn derived_oid(table: Oid, name: &str) -> Oid {
     hash | 0x8000_0000
 }
 
+/// True for an identifier that [`derived_oid`] may have made.
+pub fn is_derived(oid: Oid) -> bool {
+    oid & 0x8000_0000 != 0
+}
+
 /// A constraint of a table, with what keeps it.
 ///
 /// # Adding a kind

@@ -23,7 +23,7 @@ use crate::{
     memory::Held,
     query::{AccessCounts, Cursors, ExecContext, RowsDone, Tally},
     settings::{Progress, Scope, Settings},
-    types::{Context, Datum, Environment, Row, Type},
+    types::{Context, Datum, Environment, Row, Type, datetime::arithmetic},
 };
 
 /// The time that pg_sleep goes without a look at the interrupt.
@@ -271,6 +271,12 @@ impl Surroundings {
         }
     }
 
+    /// Waits until a time in microseconds since 2000-01-01 00:00 UTC.
+    fn sleep_until(&self, end: i64) -> Result<()> {
+        let micros = end.saturating_sub(self.shared.now());
+        self.sleep(micros as f64 / 1e6)
+    }
+
     /// Names a snapshot that the session exports when the statement ends: it is the transaction's.
     fn export_snapshot(&self) -> Result<Datum> {
         if self.settings.borrow().isolation() != "repeatable read" {
@@ -473,6 +479,15 @@ impl Environment for Surroundings {
             ("pg_export_snapshot", []) => self.export_snapshot()?,
             ("pg_sleep", [Datum::Float8(seconds)]) => {
                 self.sleep(*seconds)?;
+                text("")
+            }
+            ("pg_sleep_for", [Datum::Interval(wanted)]) => {
+                let now = self.shared.now();
+                self.sleep_until(arithmetic::timestamptz_add(now, *wanted, self.settings.borrow().zone())?)?;
+                text("")
+            }
+            ("pg_sleep_until", [Datum::Timestamptz(end)]) => {
+                self.sleep_until(*end)?;
                 text("")
             }
             ("pg_cancel_backend", [Datum::Int4(process)]) => {

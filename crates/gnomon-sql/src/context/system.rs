@@ -1,6 +1,6 @@
 //! The state of a session that the system catalog shows: see [`SystemState`].
 
-use gnomon_engine::lock::LockInfo;
+use gnomon_engine::{Csn, Error, Extent, TreeId, TxnId, lock::LockInfo};
 
 use super::{surroundings::Surroundings, two_phase};
 use crate::{
@@ -98,6 +98,10 @@ impl SystemState for Surroundings {
     fn locks(&self) -> Vec<LockInfo> {
         self.shared.engine.locks()
     }
+    fn lock_blockers(&self, transaction: u64) -> Vec<u64> {
+        let blockers = self.shared.engine.lock_blockers(TxnId(transaction));
+        blockers.into_iter().map(|blocker| blocker.0).collect()
+    }
     fn advisory_locks(&self) -> Vec<AdvisoryLock> {
         let locks = self.shared.advisory.list().into_iter();
         locks
@@ -122,6 +126,13 @@ impl SystemState for Surroundings {
     fn database_bytes(&self) -> u64 {
         let stats = self.shared.engine.stats();
         stats.file_pages.saturating_mul(stats.page_size_min.bytes() as u64)
+    }
+    fn extent(&self, tree: TreeId) -> Result<Option<Extent>> {
+        match self.shared.engine.snapshot(Csn(0))?.extent(tree) {
+            // The session's own transaction is about to make it.
+            Err(Error::NoSuchTree(_)) => Ok(Some(Extent::default())),
+            extent => Ok(extent?),
+        }
     }
     fn start_time(&self) -> i64 {
         self.shared.started

@@ -8,8 +8,8 @@
 //! - the functions themselves: `operators`, `comparison`, `math`, `strings`, `encoding`, `pattern`, `arrays`,
 //!   `datetime`, `format`, `template` (to_char and its like), and those of `sets` and `aggregates`;
 //! - `declaration` is what each of these files imports to declare its functions, and `registry` collects them all;
-//! - functions whose body lives in an upper layer (sequences, the catalog) are declared in `environment` and run
-//!   through [`Environment::call`](crate::types::Environment::call).
+//! - functions whose body lives in an upper layer (sequences, the catalog) are declared in `environment` and `system`,
+//!   and run through [`Environment::call`](crate::types::Environment::call).
 //!
 //! Not here: AND, OR, NOT, CASE, COALESCE, NULLIF, GREATEST, LEAST, IS ..., which are no functions.
 
@@ -28,6 +28,7 @@ mod hashing;
 mod in_range;
 mod keywords;
 mod lexical;
+mod lsn;
 mod math;
 mod normal_form;
 mod operator_functions;
@@ -38,6 +39,7 @@ mod registry;
 mod resolve;
 mod sets;
 mod strings;
+mod system;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
     aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
-    format, hashing, lexical, math, normal_form, operator_functions, operators, overlaps, pattern, sets,
-    strings, template, trigonometry,
+    format, hashing, lexical, lsn, math, normal_form, operator_functions, operators, overlaps, pattern, sets,
+    strings, system, template, trigonometry,
 };
 #[cfg(test)]
 use crate::types::Type;
@@ -20,6 +20,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     buckets::declare(&mut all);
     strings::declare(&mut all);
     lexical::declare(&mut all);
+    lsn::declare(&mut all);
     normal_form::declare(&mut all);
     encoding::declare(&mut all);
     pattern::declare(&mut all);
@@ -30,6 +31,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     overlaps::declare(&mut all);
     aggregates::transitions::declare(&mut all);
     environment::declare(&mut all);
+    system::declare(&mut all);
     operator_functions::declare(&mut all, &OPERATORS);
     all
 });
@@ -38,6 +40,7 @@ pub(super) static OPERATORS: LazyLock<Declarations> = LazyLock::new(|| {
     let mut all = Declarations::default();
     comparison::declare(&mut all);
     operators::declare(&mut all);
+    lsn::declare_operators(&mut all);
     pattern::declare_operators(&mut all);
     arrays::declare_operators(&mut all);
     datetime::declare_operators(&mut all);
@@ -47,6 +50,7 @@ pub(super) static OPERATORS: LazyLock<Declarations> = LazyLock::new(|| {
 pub(super) static SETS: LazyLock<Declarations> = LazyLock::new(|| {
     let mut all = Declarations::default();
     sets::declare(&mut all);
+    system::declare_sets(&mut all);
     all
 });
 

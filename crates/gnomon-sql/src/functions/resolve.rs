@@ -347,11 +347,14 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
     }
 }
 
-/// True if PostgreSQL has functions of this name, and there are none here.
+/// True if PostgreSQL has functions of this name, and there is none here.
 fn is_unsupported(name: &str) -> bool {
     static NAMES: LazyLock<HashSet<&str>> =
         LazyLock::new(|| include_str!("../catalog/system/data/function_names.txt").lines().collect());
-    NAMES.contains(name) && !FUNCTIONS.has(name) && !SETS.has(name) && !AGGREGATES.has(name)
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    let is_here = FUNCTIONS.has(name) || SETS.has(name) || AGGREGATES.has(name);
+    let is_cast = || Type::all().any(|ty| ty.info().typname == name);
+    !is_here && NAMES.contains(name) && !is_cast()
 }
 
 /// The error of a polymorphic argument of unknown type.
@@ -365,6 +368,8 @@ pub fn undetermined() -> SqlError {
 /// `int4(x)`, `text(x)`: a cast spelled as a call, if it needs no text in between other than for strings.
 fn cast_by_name(name: &str, from: Type) -> Option<FunctionRef> {
     let to = Type::all().find(|ty| ty.info().typname == name && ty.element().is_none())?;
+    // A literal is read as one of the type, as in a cast.
+    let from = if from == Type::Unknown { to } else { from };
     let cast = resolve_cast(from, to.into(), CastContext::Explicit)?;
     Some(FunctionRef(Arc::new(Function {
         name: to.info().typname,

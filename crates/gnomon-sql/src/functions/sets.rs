@@ -6,7 +6,7 @@ use super::{
     arguments::{array, count, integer, invalid, micros, numeric},
     arrays,
     declaration::{Declarations, DeclaredBody, Param},
-    keywords, pattern,
+    keywords, pattern, system,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -32,16 +32,7 @@ pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -
         "_pg_expandarray" => vec![("x", result), ("n", Type::Int4)],
         "pg_get_keywords" => keywords::COLUMNS.to_vec(),
         "pg_options_to_table" => vec![("option_name", Type::Text), ("option_value", Type::Text)],
-        "pg_sequence_parameters" => vec![
-            ("start_value", Type::Int8),
-            ("minimum_value", Type::Int8),
-            ("maximum_value", Type::Int8),
-            ("increment", Type::Int8),
-            ("cycle_option", Type::Bool),
-            ("cache_size", Type::Int8),
-            ("data_type", Type::Oid),
-        ],
-        name => vec![(name, result)],
+        name => system::columns(name).map_or_else(|| vec![(name, result)], <[_]>::to_vec),
     };
     SetFunctionRef(Arc::new(Resolved { name, arguments, columns }))
 }
@@ -94,10 +85,6 @@ impl SetFunctionRef {
                 let ancestors = [cx.environment.call(self.0.name, arguments)?];
                 fixed(array(&ancestors, 0)?.1.to_vec())
             }
-            "pg_sequence_parameters" => {
-                let parameters = [cx.environment.call(self.0.name, arguments)?];
-                Box::new(std::iter::once(sequence_parameters(array(&parameters, 0)?.1)))
-            }
             "generate_subscripts" => {
                 let (_, elements) = array(arguments, 0)?;
                 let length = if integer(arguments, 1)? == 1 { elements.len() } else { 0 };
@@ -117,6 +104,15 @@ impl SetFunctionRef {
             "regexp_matches" => fixed(pattern::regexp_matches(cx, arguments)?),
             "regexp_split_to_table" => {
                 fixed(pattern::regexp_split(cx, arguments, "regexp_split_to_table")?.into_items())
+            }
+            // The catalog has them as rows in an array.
+            name if system::columns(name).is_some() => {
+                let rows = [cx.environment.call(name, arguments)?];
+                let rows = array(&rows, 0)?.1.to_vec();
+                Box::new(rows.into_iter().map(|row| match row {
+                    Datum::Record(fields) => Ok(fields.into_vec()),
+                    value => Ok(vec![value]),
+                }))
             }
             name => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, format!("{name} is no set function")));
@@ -145,18 +141,6 @@ fn options(items: &[Datum]) -> Vec<Result<Row>> {
         )),
     };
     items.iter().map(row).collect()
-}
-
-/// The row of `pg_sequence_parameters`, of numbers.
-fn sequence_parameters(values: &[Datum]) -> Result<Row> {
-    let typed = |(at, value): (usize, &Datum)| match (at, value) {
-        (4, Datum::Int8(cycles)) => Ok(Datum::Bool(*cycles != 0)),
-        (6, Datum::Int8(ty)) => {
-            u32::try_from(*ty).map(Datum::Oid).map_err(|_| invalid("a type is a negative number"))
-        }
-        (_, value) => Ok(value.clone()),
-    };
-    values.iter().enumerate().map(typed).collect()
 }
 
 fn zero_step() -> SqlError {
@@ -264,7 +248,6 @@ pub(super) fn declare(all: &mut Declarations) {
     all.declare("_pg_expandarray", &[Param::AnyArray], Param::AnyElement, body);
     all.declare::<Type>("pg_get_keywords", &[], Type::Record, body).stable();
     all.declare("pg_options_to_table", &[Type::Array(Scalar::Text)], Type::Record, body).stable();
-    all.declare("pg_sequence_parameters", &[Type::Oid], Type::Record, body).stable();
     all.declare("string_to_table", &[Text, Text], Text, body);
     all.declare("string_to_table", &[Text, Text, Text], Text, body);
     let texts = Type::Array(Scalar::Text);

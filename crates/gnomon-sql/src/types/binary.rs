@@ -129,6 +129,7 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
             let interval = Interval { months, days, micros };
             Datum::Interval(datetime::IntervalRange::restrict(modifier, interval))
         }
+        Type::PgLsn => Datum::PgLsn(u64::from_be_bytes(take(bytes)?)),
         Type::Uuid => Datum::Uuid(take(bytes)?),
         Type::Tid => Datum::Tid(Tid {
             block: u32::from_be_bytes(take(bytes)?),
@@ -139,14 +140,7 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
             let [byte] = take::<1>(bytes)?;
             Datum::Char(byte)
         }
-        Type::Oid
-        | Type::Xid
-        | Type::Cid
-        | Type::Regclass
-        | Type::Regtype
-        | Type::Regproc
-        | Type::Regprocedure
-        | Type::Regnamespace => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
+        Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
         Type::Array(scalar) => receive_array(bytes, scalar, 1, modifier)?,
         Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, modifier)?,
         Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, modifier)?,
@@ -251,6 +245,7 @@ pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
             out.extend(interval.days.to_be_bytes());
             out.extend(interval.months.to_be_bytes());
         }
+        Datum::PgLsn(place) => out.extend(place.to_be_bytes()),
         Datum::Uuid(bytes) => out.extend(bytes),
         Datum::Char(byte) => out.push(*byte),
         Datum::Oid(oid) => out.extend(oid.to_be_bytes()),

@@ -47,10 +47,12 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Int2, Int4 | Int8 | Float4 | Float8 | Numeric)
         | (Int4, Int8 | Float4 | Float8 | Numeric)
         | (Int8, Float4 | Float8 | Numeric)
-        | (Int2 | Int4 | Int8 | Oid, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
-        | (Int2 | Int4 | Int8 | Regclass | Regtype | Regproc | Regprocedure | Regnamespace, Oid)
+        | (Int2 | Int4 | Int8 | Oid, registered!())
+        | (Int2 | Int4 | Int8 | registered!(), Oid)
         | (Regproc, Regprocedure)
         | (Regprocedure, Regproc)
+        | (Regoper, Regoperator)
+        | (Regoperator, Regoper)
         | (Name, Text)
         | (Numeric, Float4 | Float8)
         | (Text, Bpchar | Varchar | Name | Regclass)
@@ -68,7 +70,7 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         | (Interval, Time)
         | (Name, Bpchar | Varchar)
         | (Numeric, Int2 | Int4 | Int8)
-        | (Oid | Regclass | Regtype | Regproc | Regprocedure | Regnamespace, Int4 | Int8)
+        | (Oid | registered!(), Int4 | Int8)
         | (Timestamp, Date | Time)
         | (Timestamptz, Date | Time | Timestamp) => Assignment,
 
@@ -236,12 +238,7 @@ fn convert_number(datum: &Datum, to: Type) -> Result<Option<Datum>> {
             Type::Float4 => Datum::Float4(value as f32),
             Type::Float8 => Datum::Float8(value as f64),
             Type::Numeric => Datum::Numeric(Numeric::from(value)),
-            Type::Oid
-            | Type::Regclass
-            | Type::Regtype
-            | Type::Regproc
-            | Type::Regprocedure
-            | Type::Regnamespace => {
+            Type::Oid | registered!() => {
                 // An integer keeps its bits; a bigint its value.
                 Datum::Oid(match datum {
                     Datum::Int8(value) => u32::try_from(*value).map_err(|_| out_of_range("OID"))?,

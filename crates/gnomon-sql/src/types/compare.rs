@@ -36,6 +36,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
         | (Datum::Timestamp(a), Datum::Timestamp(b))
         | (Datum::Timestamptz(a), Datum::Timestamptz(b)) => a.cmp(b),
         (Datum::Interval(a), Datum::Interval(b)) => interval_span(*a).cmp(&interval_span(*b)),
+        (Datum::PgLsn(a), Datum::PgLsn(b)) => a.cmp(b),
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
         (Datum::Char(a), Datum::Char(b)) => a.cmp(b),
         (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
@@ -104,7 +105,8 @@ fn rank(datum: &Datum) -> u8 {
         Datum::Record(_) => 17,
         Datum::Tid(_) => 18,
         Datum::Xid8(_) => 19,
-        Datum::Null => 20,
+        Datum::PgLsn(_) => 20,
+        Datum::Null => 21,
     }
 }
 
@@ -126,6 +128,7 @@ pub fn hash(datum: &Datum, state: &mut impl Hasher) {
         Datum::Date(value) => value.hash(state),
         Datum::Time(value) | Datum::Timestamp(value) | Datum::Timestamptz(value) => value.hash(state),
         Datum::Interval(value) => interval_span(*value).hash(state),
+        Datum::PgLsn(value) => value.hash(state),
         Datum::Uuid(value) => value.hash(state),
         Datum::Char(value) => value.hash(state),
         Datum::Oid(value) => value.hash(state),

@@ -84,6 +84,7 @@ pub trait Environment {
     /// Without a catalog only numbers and type names are known.
     fn object_by_name(&self, ty: Type, name: &str) -> Result<u32> {
         Err(match ty {
+            Type::Regtype => return Ok(super::parse_type_name(name)?.ty.oid()),
             Type::Regclass => {
                 SqlError::new(SqlState::UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
             }

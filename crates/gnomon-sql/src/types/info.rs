@@ -145,6 +145,7 @@ impl Type {
             Type::Record => row(2249, "record", "record", -1, 'P', false, 2287, "record_in", 'd', 'x'),
             Type::Void => row(2278, "void", "void", 4, 'P', false, 0, "void_in", 'i', 'p'),
             Type::Uuid => row(2950, "uuid", "uuid", 16, 'U', false, 2951, "uuid_in", 'c', 'p'),
+            Type::PgLsn => row(3220, "pg_lsn", "pg_lsn", 8, 'U', false, 3221, "pg_lsn_in", 'd', 'p'),
             Type::Regnamespace => {
                 row(4089, "regnamespace", "regnamespace", 4, 'N', false, 4090, "regnamespacein", 'i', 'p')
             }
@@ -152,6 +153,20 @@ impl Type {
             Type::Xid => row(28, "xid", "xid", 4, 'U', false, 1011, "xidin", 'i', 'p'),
             Type::Cid => row(29, "cid", "cid", 4, 'U', false, 1012, "cidin", 'i', 'p'),
             Type::Xid8 => row(5069, "xid8", "xid8", 8, 'U', false, 271, "xid8in", 'd', 'p'),
+            Type::Regrole => row(4096, "regrole", "regrole", 4, 'N', false, 4097, "regrolein", 'i', 'p'),
+            Type::Regcollation => {
+                row(4191, "regcollation", "regcollation", 4, 'N', false, 4192, "regcollationin", 'i', 'p')
+            }
+            Type::Regoper => row(2203, "regoper", "regoper", 4, 'N', false, 2208, "regoperin", 'i', 'p'),
+            Type::Regoperator => {
+                row(2204, "regoperator", "regoperator", 4, 'N', false, 2209, "regoperatorin", 'i', 'p')
+            }
+            Type::Regconfig => {
+                row(3734, "regconfig", "regconfig", 4, 'N', false, 3735, "regconfigin", 'i', 'p')
+            }
+            Type::Regdictionary => {
+                row(3769, "regdictionary", "regdictionary", 4, 'N', false, 3770, "regdictionaryin", 'i', 'p')
+            }
             Type::Int2vector => {
                 row(22, "int2vector", "int2vector", -1, 'A', false, 1006, "int2vectorin", 'i', 'p')
             }
@@ -208,6 +223,7 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Timestamptz => (Type::Timestamptz, "_timestamptz", "timestamp with time zone[]"),
         Scalar::Interval => (Type::Interval, "_interval", "interval[]"),
         Scalar::Uuid => (Type::Uuid, "_uuid", "uuid[]"),
+        Scalar::PgLsn => (Type::PgLsn, "_pg_lsn", "pg_lsn[]"),
         Scalar::Char => (Type::Char, "_char", "\"char\"[]"),
         Scalar::Name => (Type::Name, "_name", "name[]"),
         Scalar::Oid => (Type::Oid, "_oid", "oid[]"),
@@ -220,6 +236,12 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Xid => (Type::Xid, "_xid", "xid[]"),
         Scalar::Cid => (Type::Cid, "_cid", "cid[]"),
         Scalar::Xid8 => (Type::Xid8, "_xid8", "xid8[]"),
+        Scalar::Regrole => (Type::Regrole, "_regrole", "regrole[]"),
+        Scalar::Regcollation => (Type::Regcollation, "_regcollation", "regcollation[]"),
+        Scalar::Regoper => (Type::Regoper, "_regoper", "regoper[]"),
+        Scalar::Regoperator => (Type::Regoperator, "_regoperator", "regoperator[]"),
+        Scalar::Regconfig => (Type::Regconfig, "_regconfig", "regconfig[]"),
+        Scalar::Regdictionary => (Type::Regdictionary, "_regdictionary", "regdictionary[]"),
         Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
         Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),
         Scalar::Record => (Type::Record, "_record", "record[]"),

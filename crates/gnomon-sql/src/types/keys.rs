@@ -15,7 +15,7 @@
 //! bool, "char"                       1 byte
 //! smallint | integer, date | bigint, time, timestamp, timestamptz
 //!                                    2 | 4 | 8 bytes
-//! oid, xid, cid, reg* | xid8         4 | 8 bytes, unsigned
+//! oid, xid, cid, reg* | xid8, pg_lsn 4 | 8 bytes, unsigned
 //! tid                                6 bytes: block and offset, unsigned
 //! real | double precision            4 | 8 bytes: the bits, inverted if negative, else with the sign bit set;
 //!                                    -0 as 0, NaN as the one greatest
@@ -123,6 +123,7 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum) {
             let span = datetime::arithmetic::interval_span(*value);
             out.extend((span as u128 ^ 1 << 127).to_be_bytes());
         }
+        Datum::PgLsn(value) => out.extend(value.to_be_bytes()),
         Datum::Uuid(value) => out.extend(value),
         Datum::Char(value) => out.push(*value),
         Datum::Array(_, elements) | Datum::Record(elements) => {
@@ -291,16 +292,10 @@ fn decode_value(reader: &mut Reader, column: ColumnType) -> Result<Datum> {
             let span = (u128::from_be_bytes(reader.array()?) ^ 1 << 127) as i128;
             Datum::Interval(interval_of_span(span).ok_or_else(damaged)?)
         }
+        Type::PgLsn => Datum::PgLsn(u64::from_be_bytes(reader.array()?)),
         Type::Uuid => Datum::Uuid(reader.array()?),
         Type::Char => Datum::Char(reader.byte()?),
-        Type::Oid
-        | Type::Xid
-        | Type::Cid
-        | Type::Regclass
-        | Type::Regtype
-        | Type::Regproc
-        | Type::Regprocedure
-        | Type::Regnamespace => Datum::Oid(u32::from_be_bytes(reader.array()?)),
+        Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(reader.array()?)),
         Type::Tid => Datum::Tid(Tid {
             block: u32::from_be_bytes(reader.array()?),
             offset: u16::from_be_bytes(reader.array()?),

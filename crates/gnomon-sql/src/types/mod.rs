@@ -6,6 +6,24 @@
 //! NULL is the caller's business wherever a function takes the text or bytes of one value; [`compare`], [`keys`]
 //! and [`rows`] take NULLs as they come.
 
+/// The pattern of the types that stand for objects of the catalog: regclass and its like.
+macro_rules! registered {
+    () => {
+        $crate::types::Type::Regclass
+            | $crate::types::Type::Regtype
+            | $crate::types::Type::Regproc
+            | $crate::types::Type::Regprocedure
+            | $crate::types::Type::Regnamespace
+            | $crate::types::Type::Regrole
+            | $crate::types::Type::Regcollation
+            | $crate::types::Type::Regoper
+            | $crate::types::Type::Regoperator
+            | $crate::types::Type::Regconfig
+            | $crate::types::Type::Regdictionary
+    };
+}
+pub(crate) use registered;
+
 pub mod binary;
 pub mod cast;
 pub mod collation;
@@ -32,7 +50,7 @@ pub mod text;
 pub use context::{Context, Environment, FixedEnvironment};
 pub use info::TypeInfo;
 pub(crate) use name::numeric_modifier;
-pub use name::{column_type, format_type, modifier_of, parse_type_name};
+pub use name::{column_type, format_type, known_type, modifier_of, parse_type, parse_type_name};
 pub use numeric::{Numeric, to_base_10000};
 
 macro_rules! scalars {
@@ -98,6 +116,8 @@ scalars! {
     Timestamptz,
     Interval,
     Uuid,
+    /// A place in a log: of system tables.
+    PgLsn,
     /// `"char"`, one byte: of system tables.
     Char,
     /// Of system tables.
@@ -116,6 +136,12 @@ scalars! {
     Cid,
     /// The number of a transaction.
     Xid8,
+    Regrole,
+    Regcollation,
+    Regoper,
+    Regoperator,
+    Regconfig,
+    Regdictionary,
     /// An array of smallint whose subscripts begin at 0: of system tables.
     Int2vector,
     /// An array of oid whose subscripts begin at 0: of system tables.
@@ -127,8 +153,7 @@ scalars! {
 impl Type {
     /// True for the types that stand for objects of the catalog: regclass and its like.
     pub fn is_registered(self) -> bool {
-        use Type::*;
-        matches!(self, Regclass | Regtype | Regproc | Regprocedure | Regnamespace)
+        matches!(self, registered!())
     }
 
     /// True for the types whose values are those of oid.
@@ -229,6 +254,7 @@ pub enum Datum {
     Timestamptz(i64),
     Interval(Interval),
     Uuid([u8; 16]),
+    PgLsn(u64),
     Char(u8),
     /// oid, xid, cid and the reg* types.
     Oid(u32),
@@ -311,6 +337,7 @@ impl Datum {
             Datum::Timestamptz(_) => Type::Timestamptz,
             Datum::Interval(_) => Type::Interval,
             Datum::Uuid(_) => Type::Uuid,
+            Datum::PgLsn(_) => Type::PgLsn,
             Datum::Char(_) => Type::Char,
             Datum::Oid(_) => Type::Oid,
             Datum::Tid(_) => Type::Tid,

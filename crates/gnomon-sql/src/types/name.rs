@@ -22,7 +22,11 @@ pub fn column_type(name: &TypeName) -> Result<ColumnType> {
     known_type(name).map_err(|error| unsupported(error, name).at(name.position))
 }
 
-fn known_type(name: &TypeName) -> Result<ColumnType> {
+/// The type that a name means. Serial types are no types: the catalog knows them.
+///
+/// # Errors
+/// 42704 for an unknown name, 22023 for a modifier out of its range.
+pub fn known_type(name: &TypeName) -> Result<ColumnType> {
     if name.is_set {
         return Err(SqlError::unsupported("SETOF"));
     }
@@ -86,15 +90,23 @@ fn modifier_numbers(ty: Type, modifiers: &[Expr]) -> Result<Vec<i64>> {
 /// # Errors
 /// 42704 for an unknown name, 42601 for what is no name, 22023 for a modifier out of its range.
 pub fn parse_type_name(name: &str) -> Result<ColumnType> {
+    known_type(&parse_type(name)?)
+}
+
+/// The syntax of a type's name.
+///
+/// # Errors
+/// 42601 for what is no name, 22023 for a modifier out of its range.
+pub fn parse_type(name: &str) -> Result<TypeName> {
     let malformed = || SqlError::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{name}\""));
-    let parsed = gnomon_parser::parse_type(name).map_err(|error| match error.kind {
-        ErrorKind::InvalidParameter => SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.message),
-        _ => malformed(),
-    })?;
-    if parsed.is_set {
+    if name.trim().is_empty() {
         return Err(malformed());
     }
-    known_type(&parsed)
+    let parsed = gnomon_parser::parse_type(name).map_err(|error| match error.kind {
+        ErrorKind::InvalidParameter => SqlError::new(SqlState::INVALID_PARAMETER_VALUE, error.message),
+        _ => SqlError::new(SqlState::SYNTAX_ERROR, error.message),
+    })?;
+    if parsed.is_set { Err(malformed()) } else { Ok(parsed) }
 }
 
 /// The SQL name of a type, with its modifier if one is given and not -1, as `format_type` writes it. With `None`

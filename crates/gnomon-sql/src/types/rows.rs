@@ -11,6 +11,7 @@
 //!   tid                                                  block (4), offset (2)
 //!   interval                                             months (4), days (4), microseconds (8)
 //!   uuid                                                 16 bytes
+//!   pg_lsn                                               8 bytes
 //!   text, varchar, name, char(n), bytea                  varint length, bytes; char(n) without trailing blanks
 //!   numeric                                              varint length, then
 //!                                                        kind: 0 positive or zero, 1 negative, 2 NaN, 3 Infinity,
@@ -40,15 +41,8 @@ pub fn can_store(ty: Type) -> bool {
     match ty {
         Type::Bool | Type::Char | Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 => true,
         Type::Date | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Uuid => true,
-        Type::Tid | Type::Xid8 => true,
-        Type::Oid
-        | Type::Xid
-        | Type::Cid
-        | Type::Regclass
-        | Type::Regtype
-        | Type::Regproc
-        | Type::Regprocedure
-        | Type::Regnamespace => true,
+        Type::Tid | Type::Xid8 | Type::PgLsn => true,
+        Type::Oid | Type::Xid | Type::Cid | registered!() => true,
         Type::Text | Type::Varchar | Type::Name | Type::Bytea | Type::Numeric => true,
         // Its blanks at the end depend on the length of its column.
         Type::Bpchar => false,
@@ -64,16 +58,10 @@ pub fn width(ty: Type) -> u8 {
         Type::Bool | Type::Char => 1,
         Type::Int2 => 2,
         Type::Int4 | Type::Date | Type::Float4 => 4,
-        Type::Oid
-        | Type::Xid
-        | Type::Cid
-        | Type::Regclass
-        | Type::Regtype
-        | Type::Regproc
-        | Type::Regprocedure
-        | Type::Regnamespace => 4,
+        Type::Oid | Type::Xid | Type::Cid | registered!() => 4,
         Type::Tid => 6,
-        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz | Type::Xid8 => 8,
+        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::Timestamptz => 8,
+        Type::Xid8 | Type::PgLsn => 8,
         Type::Interval | Type::Uuid => 16,
         _ => 0,
     }
@@ -151,6 +139,7 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
             out.extend(value.days.to_le_bytes());
             out.extend(value.micros.to_le_bytes());
         }
+        (Datum::PgLsn(value), Type::PgLsn) => out.extend(value.to_le_bytes()),
         (Datum::Uuid(value), Type::Uuid) => out.extend(value),
         (Datum::Text(value), Type::Text | Type::Varchar | Type::Name) => put_bytes(out, value.as_bytes()),
         (Datum::Bpchar(value), Type::Bpchar) => put_bytes(out, compare::trim_blanks(value).as_bytes()),
@@ -327,19 +316,15 @@ impl<'a> Reader<'a> {
             Type::Timestamptz => Datum::Timestamptz(i64::from_le_bytes(self.array()?)),
             Type::Float4 => Datum::Float4(f32::from_le_bytes(self.array()?)),
             Type::Float8 => Datum::Float8(f64::from_le_bytes(self.array()?)),
-            Type::Oid
-            | Type::Xid
-            | Type::Cid
-            | Type::Regclass
-            | Type::Regtype
-            | Type::Regproc
-            | Type::Regprocedure
-            | Type::Regnamespace => Datum::Oid(u32::from_le_bytes(self.array()?)),
+            Type::Oid | Type::Xid | Type::Cid | registered!() => {
+                Datum::Oid(u32::from_le_bytes(self.array()?))
+            }
             Type::Interval => Datum::Interval(Interval {
                 months: i32::from_le_bytes(self.array()?),
                 days: i32::from_le_bytes(self.array()?),
                 micros: i64::from_le_bytes(self.array()?),
             }),
+            Type::PgLsn => Datum::PgLsn(u64::from_le_bytes(self.array()?)),
             Type::Uuid => Datum::Uuid(self.array()?),
             Type::Tid => Datum::Tid(Tid {
                 block: u32::from_le_bytes(self.array()?),

@@ -67,6 +67,7 @@ fn write(value: &Datum, out: &mut Vec<u8>) -> Result<()> {
             out.extend(value.days.to_le_bytes());
             out.extend(value.micros.to_le_bytes());
         }
+        Datum::PgLsn(value) => fixed(23, &value.to_le_bytes()),
         Datum::Uuid(value) => fixed(16, value),
         Datum::Char(value) => fixed(17, &[*value]),
         Datum::Oid(value) => fixed(18, &value.to_le_bytes()),
@@ -158,6 +159,7 @@ fn read(bytes: &mut &[u8]) -> Result<Datum> {
             offset: u16::from_le_bytes(array(bytes)?),
         }),
         22 => Datum::Xid8(u64::from_le_bytes(array(bytes)?)),
+        23 => Datum::PgLsn(u64::from_le_bytes(array(bytes)?)),
         _ => return Err(damaged()),
     })
 }
@@ -187,6 +189,7 @@ mod tests {
             Datum::Timestamptz(7),
             Datum::Interval(Interval { months: 1, days: -2, micros: 3 }),
             Datum::Uuid([9; 16]),
+            Datum::PgLsn(u64::MAX),
             Datum::Char(200),
             Datum::Oid(u32::MAX),
             Datum::Tid(Tid { block: 7, offset: u16::MAX }),

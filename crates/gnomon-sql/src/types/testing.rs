@@ -111,20 +111,14 @@ pub fn value(ty: Type) -> BoxedStrategy<Datum> {
         )
             .prop_map(|(months, days, micros)| Datum::Interval(Interval { months, days, micros }))
             .boxed(),
+        Type::PgLsn => any::<u64>().prop_map(Datum::PgLsn).boxed(),
         Type::Uuid => any::<[u8; 16]>().prop_map(Datum::Uuid).boxed(),
         Type::Tid => {
             (any::<u32>(), any::<u16>()).prop_map(|(block, offset)| Datum::Tid(Tid { block, offset })).boxed()
         }
         Type::Xid8 => any::<u64>().prop_map(Datum::Xid8).boxed(),
         Type::Char => (0_u8..128).prop_map(Datum::Char).boxed(),
-        Type::Oid
-        | Type::Xid
-        | Type::Cid
-        | Type::Regclass
-        | Type::Regtype
-        | Type::Regproc
-        | Type::Regprocedure
-        | Type::Regnamespace => any::<u32>().prop_map(Datum::Oid).boxed(),
+        Type::Oid | Type::Xid | Type::Cid | registered!() => any::<u32>().prop_map(Datum::Oid).boxed(),
         Type::Int2vector => vec(value(Type::Int2), 0..4)
             .prop_map(|elements| Datum::Array(Scalar::Int2, elements.into()))
             .boxed(),

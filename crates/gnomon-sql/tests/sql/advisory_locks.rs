@@ -204,3 +204,28 @@ fn deadlocks_are_found() {
         assert_eq!(states, ["", "40P01"], "{first}, {second}");
     }
 }
+
+/// `pg_blocking_pids` names the holders of advisory locks and of rows, and the test of PostgreSQL's isolation tester finds
+/// them in its list.
+#[test]
+fn sessions_tell_which_ones_they_wait_for() {
+    let db = database();
+    let (mut first, mut second) = (session(&db, 1), session(&db, 2));
+    ok(&mut first, "CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 1)");
+    for (hold, wait, release) in [
+        ("SELECT pg_advisory_lock(7)", "SELECT pg_advisory_lock_shared(7)", "SELECT pg_advisory_unlock(7)"),
+        ("BEGIN; DELETE FROM t WHERE a = 1", "UPDATE t SET b = b * 2 WHERE a = 1", "ROLLBACK"),
+    ] {
+        ok(&mut first, hold);
+        assert_eq!(value(&mut first, "SELECT pg_blocking_pids(2)"), "{}");
+        let waiter = waiting(second, wait);
+        while value(&mut first, "SELECT pg_blocking_pids(2)") == "{}" {
+            thread::yield_now();
+        }
+        let found = "SELECT pg_blocking_pids(2)::text || pg_isolation_test_session_is_blocked(2, '{5,1}')::text \
+             || pg_isolation_test_session_is_blocked(2, '{5}')::text";
+        assert_eq!(value(&mut first, found), "{1}truefalse", "{wait}");
+        ok(&mut first, release);
+        second = waiter.join().unwrap().0;
+    }
+}

@@ -4,7 +4,7 @@
 //! role has in a new database, and what PostgreSQL says of them.
 
 use super::{
-    DATABASE, DEFAULT_TABLESPACE, INFORMATION_SCHEMA, OWNER, Object, SYSTEM_SCHEMA, System, objects,
+    DATABASE, INFORMATION_SCHEMA, OWNER, Object, SYSTEM_SCHEMA, System, objects,
     privileges::{PREDEFINED_ROLES, is_member, schema_owner},
     reference,
     relations::Attribute,
@@ -12,11 +12,9 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    types::{ColumnType, Datum, Type, parse_type_name},
+    types::{Datum, Type},
 };
 
-/// `pg_tablespace.oid` of `pg_global`.
-const GLOBAL_TABLESPACE: Oid = 1664;
 /// The grantee that stands for all roles.
 const PUBLIC: Oid = 0;
 /// The roles that may read, and those that may write, everything.
@@ -198,16 +196,9 @@ impl System<'_> {
                 let message = format!("schema \"{name}\" does not exist");
                 SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
             })?,
-            Kind::Type => match parse_type_name(name) {
-                Ok(ColumnType { ty, .. }) => ty.oid(),
-                Err(_) => self.by_name(Type::Regtype, name)?,
-            },
+            Kind::Type => self.by_name(Type::Regtype, name)?,
             Kind::Language => objects::language_named(name).ok_or_else(|| undefined("language", name))?,
-            Kind::Tablespace => match name {
-                "pg_default" => DEFAULT_TABLESPACE,
-                "pg_global" => GLOBAL_TABLESPACE,
-                _ => return Err(undefined("tablespace", name)),
-            },
+            Kind::Tablespace => objects::tablespace_named(name)?,
             Kind::Server => return Err(undefined("server", name)),
             Kind::Wrapper => return Err(undefined("foreign-data wrapper", name)),
             // Every name may be granted.
@@ -235,7 +226,7 @@ impl System<'_> {
             }
             Kind::Language => objects::has_language(oid),
             Kind::Schema => self.schema_name(oid).is_some(),
-            Kind::Tablespace => [DEFAULT_TABLESPACE, GLOBAL_TABLESPACE].contains(&oid),
+            Kind::Tablespace => objects::tablespace_name(oid).is_some(),
             Kind::Type => reference::type_by_oid(oid).is_some(),
             Kind::Server | Kind::Wrapper | Kind::Parameter => false,
         };

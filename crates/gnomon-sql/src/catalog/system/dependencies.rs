@@ -10,9 +10,7 @@ use gnomon_parser::{
 use super::{
     Object, System,
     builder::{Rows, int, letter, oid, string},
-    default_oid,
-    names::object_name,
-    reference,
+    default_oid, reference,
     relations::columns_in,
 };
 use crate::{
@@ -26,11 +24,11 @@ use crate::{
 
 /// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
 pub(super) const PG_CLASS: Oid = 1259;
-const PG_PROC: Oid = 1255;
-const PG_NAMESPACE: Oid = 2615;
-const PG_CONSTRAINT: Oid = 2606;
-const PG_ATTRDEF: Oid = 2604;
-const PG_REWRITE: Oid = 2618;
+pub(super) const PG_PROC: Oid = 1255;
+pub(super) const PG_NAMESPACE: Oid = 2615;
+pub(super) const PG_CONSTRAINT: Oid = 2606;
+pub(super) const PG_ATTRDEF: Oid = 2604;
+pub(super) const PG_REWRITE: Oid = 2618;
 /// `pg_class.oid` of the catalogs of objects that all databases of a server share: `pg_database`, `pg_authid`,
 /// `pg_tablespace`.
 const SHARED: [Oid; 3] = [1262, 1260, 1213];
@@ -273,61 +271,5 @@ pub(super) fn descriptions(system: System<'_>, rows: &mut Rows) {
 pub(super) fn shared_descriptions(system: System<'_>, rows: &mut Rows) {
     for ((class, object, _), text) in system.comments(true) {
         rows.add([("objoid", oid(object)), ("classoid", oid(class)), ("description", string(text))]);
-    }
-}
-
-impl System<'_> {
-    /// Returns an object that pg_depend names in words (`pg_describe_object`); none if there is no such object.
-    pub(super) fn described(&self, class: Oid, id: Oid, column: i32) -> Option<String> {
-        let of_table = |id: Oid, position: usize| {
-            let (name, column) = (self.described_relation(id)?, self.column_name(id, position + 1)?);
-            Some(format!("column {column} of {name}"))
-        };
-        match class {
-            PG_CLASS => match usize::try_from(column).ok()?.checked_sub(1) {
-                None => self.described_relation(id),
-                Some(position) => of_table(id, position),
-            },
-            PG_NAMESPACE => Some(format!("schema {}", self.schema_name(id)?)),
-            PG_PROC => Some(format!("function {}", object_name(self.state, Type::Regprocedure, id)?)),
-            PG_REWRITE => Some(format!("rule _RETURN on {}", self.described_relation(id)?)),
-            PG_CONSTRAINT => self.catalog().tables_and_partitions().find_map(|table| {
-                let constraint = table.constraints().find(|constraint| constraint.oid(table) == Some(id))?;
-                let table = self.described_relation(table.oid)?;
-                Some(format!("constraint {} on {table}", constraint.name()?))
-            }),
-            PG_ATTRDEF => self.catalog().tables_and_partitions().find_map(|table| {
-                let mut columns = table.live_columns().map(|(position, _)| position);
-                let position = columns.find(|position| default_oid(table.oid, *position) == id)?;
-                Some(format!("default value for {}", of_table(table.oid, position)?))
-            }),
-            _ => None,
-        }
-    }
-
-    fn described_relation(&self, id: Oid) -> Option<String> {
-        let kind = match self.object(id) {
-            None => match reference::relation_by_oid(id)?.kind {
-                b'v' => "view",
-                _ => "table",
-            },
-            Some(Object::Table(_)) => "table",
-            Some(Object::Index(..)) => "index",
-            Some(Object::Sequence(_)) => "sequence",
-            Some(Object::View(_)) => "view",
-        };
-        Some(format!("{kind} {}", self.shown_relation(id)?))
-    }
-
-    /// The name of the column of a relation with a number, from 1.
-    fn column_name(&self, id: Oid, number: usize) -> Option<String> {
-        match reference::relation_by_oid(id) {
-            Some(relation) => Some(relation.columns.get(number.checked_sub(1)?)?.name.to_owned()),
-            None => {
-                let mut attributes = self.object(id)?.attributes().into_iter();
-                let found = attributes.nth(number.checked_sub(1)?)?;
-                (!found.dropped).then_some(found.name)
-            }
-        }
     }
 }

@@ -4,21 +4,21 @@
 //! does not fail when an object is dropped meanwhile.
 
 use super::{
-    ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
+    ConnectedBy, Object, SERVER_VERSION, System, SystemState, UTF8, access_rights, definitions,
     dependencies::PG_CLASS,
-    information,
+    display, facts, identity, information,
     names::quote,
+    objects,
     reference::{self, BuiltIn},
+    row_types, sets,
     shown::Style,
+    sizes, waiting,
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Constraint, Oid, Sequence},
-    types::{ColumnType, Datum, Scalar, Type, format_type},
+    catalog::model::{Constraint, Oid},
+    types::{Datum, Scalar, Type, format_type},
 };
-
-/// PostgreSQL's number of UTF8 among encodings.
-pub(super) const UTF8: i32 = 6;
 
 /// Runs a function of the system catalog; none if it is not one of them.
 ///
@@ -30,11 +30,24 @@ pub fn call(state: &dyn SystemState, function: &str, arguments: &[Datum]) -> Opt
     if known.is_some() {
         return known.map(Ok);
     }
+    let known = waiting::waiting_function(system, function, arguments)
+        .or_else(|| facts::fact(system, function, arguments));
+    if known.is_some() {
+        return known.map(Ok);
+    }
     let known = system.object_function(function, arguments);
     if known.is_some() {
         return known.map(Ok);
     }
+    let known = sets::call(system, function, arguments);
+    if known.is_some() {
+        return known;
+    }
     let known = access_rights::call(system, function, arguments);
+    if known.is_some() {
+        return known;
+    }
+    let known = sizes::call(system, function, arguments);
     if known.is_some() {
         return known;
     }
@@ -140,6 +153,14 @@ impl System<'_> {
         })
     }
 
+    /// True as a value if the system's schema is searched; NULL if an object that would be there is not.
+    fn of_system(&self, exists: bool) -> Datum {
+        match exists {
+            true => Datum::Bool(self.searched().contains(&super::SYSTEM_SCHEMA)),
+            false => Datum::Null,
+        }
+    }
+
     /// The schemas of the search path that exist.
     fn existing_path(&self) -> Vec<&str> {
         let path = self.state.search_path().iter().map(String::as_str);
@@ -154,27 +175,39 @@ impl System<'_> {
                 None => text(format!("unknown (OID={role})")),
             },
             ("pg_table_is_visible", [Datum::Oid(oid)]) => or_null(self.is_visible(*oid).map(Datum::Bool)),
-            ("pg_function_is_visible", [Datum::Oid(oid)])
-                if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
-            {
-                Datum::Bool(self.existing_path().contains(&found.schema.as_str()))
+            ("pg_function_is_visible", [Datum::Oid(oid)]) => {
+                or_null(display::is_visible_function(*self, *oid).map(Datum::Bool))
             }
+            ("pg_type_is_visible", [Datum::Oid(oid)]) => match row_types::row_type(*self, *oid) {
+                Some(row) => or_null(self.is_visible(row.relation).map(Datum::Bool)),
+                None => self.of_system(reference::type_by_oid(*oid).is_some()),
+            },
+            ("pg_operator_is_visible", [Datum::Oid(oid)]) => {
+                self.of_system(reference::operator_by_oid(*oid).is_some())
+            }
+            ("pg_collation_is_visible", [Datum::Oid(oid)]) => {
+                self.of_system(reference::collation_by_oid(*oid).is_some())
+            }
+            ("pg_opclass_is_visible", [Datum::Oid(oid)]) => {
+                self.of_system(reference::has_row("pg_opclass", *oid))
+            }
+            ("pg_opfamily_is_visible", [Datum::Oid(oid)]) => {
+                self.of_system(reference::has_row("pg_opfamily", *oid))
+            }
+            // There are no such objects.
             (
-                "pg_type_is_visible"
-                | "pg_function_is_visible"
-                | "pg_operator_is_visible"
-                | "pg_opclass_is_visible"
-                | "pg_opfamily_is_visible"
-                | "pg_collation_is_visible"
-                | "pg_conversion_is_visible"
+                "pg_conversion_is_visible"
                 | "pg_statistics_obj_is_visible"
                 | "pg_ts_config_is_visible"
                 | "pg_ts_dict_is_visible"
                 | "pg_ts_parser_is_visible"
                 | "pg_ts_template_is_visible",
                 [Datum::Oid(_)],
-            ) => Datum::Bool(self.searched().contains(&super::SYSTEM_SCHEMA)),
-            ("format_type", [Datum::Oid(oid), modifier]) => text(shown_type(*oid, modifier)),
+            ) => Datum::Null,
+            ("format_type", [Datum::Oid(oid), modifier]) => match row_types::row_type(*self, *oid) {
+                Some(row) => or_null(row_types::shown_row_type(*self, row).map(text)),
+                None => text(shown_type(*oid, modifier)),
+            },
             ("format_type", [Datum::Null, _]) => Datum::Null,
             ("pg_get_expr", [Datum::Text(expression), Datum::Oid(table), rest @ ..]) => {
                 let is_pretty = matches!(rest, [Datum::Bool(true)]);
@@ -213,7 +246,9 @@ impl System<'_> {
             ("pg_partition_root", [Datum::Oid(oid)]) => {
                 or_null(self.partition_ancestors(*oid).last().map(Datum::Oid))
             }
-            ("pg_tablespace_location", [Datum::Oid(_)]) => text(""),
+            ("pg_tablespace_location", [Datum::Oid(oid)]) => {
+                or_null(objects::tablespace_name(*oid).map(|_| text("")))
+            }
             // There are no such objects; and the body of a procedure is a text.
             (
                 "pg_get_triggerdef"
@@ -251,19 +286,6 @@ impl System<'_> {
             ("pg_column_is_updatable", [Datum::Oid(oid), Datum::Int2(number), _]) => {
                 Datum::Bool(*number > 0 && matches!(self.object(*oid), Some(Object::Table(_))))
             }
-            (
-                "pg_index_column_has_property",
-                [Datum::Oid(oid), Datum::Int4(number), Datum::Text(property)],
-            ) => or_null(self.index_property(*oid, *number, property).map(Datum::Bool)),
-            ("pg_index_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
-                Datum::Bool(matches!(&**property, "index_scan" | "backward_scan"))
-            }
-            ("pg_indexam_has_property", [Datum::Oid(_), Datum::Text(property)]) => {
-                Datum::Bool(matches!(&**property, "can_order" | "can_unique" | "can_multi_col"))
-            }
-            ("pg_describe_object", [Datum::Oid(class), Datum::Oid(oid), Datum::Int4(column)]) => {
-                or_null(self.described(*class, *oid, *column).map(text))
-            }
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
             ("obj_description" | "shobj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
@@ -273,25 +295,9 @@ impl System<'_> {
                 let number = u32::try_from(*number).ok().filter(|number| *number > 0);
                 or_null(number.and_then(|number| self.comment(Some(PG_CLASS), *oid, number)).map(text))
             }
-            // Unknown: nothing counts the pages of a tree.
-            (
-                "pg_relation_size" | "pg_table_size" | "pg_indexes_size" | "pg_total_relation_size",
-                [_, ..],
-            ) => Datum::Null,
-            ("pg_database_size", [Datum::Oid(_) | Datum::Text(_)]) => {
-                Datum::Int8(i64::try_from(self.state.database_bytes()).unwrap_or(i64::MAX))
-            }
             (function, [Datum::Oid(oid)]) if function.starts_with("pg_stat_get_") => {
                 return self.relation_statistic(function, *oid);
             }
-            ("to_regclass", [Datum::Text(name)]) => self.known(Type::Regclass, name),
-            ("to_regproc", [Datum::Text(name)]) => self.known(Type::Regproc, name),
-            ("to_regprocedure", [Datum::Text(name)]) => self.known(Type::Regprocedure, name),
-            ("to_regnamespace", [Datum::Text(name)]) => self.known(Type::Regnamespace, name),
-            ("to_regtype", [Datum::Text(name)]) => match crate::types::parse_type_name(name) {
-                Ok(ColumnType { ty, .. }) => Datum::Oid(ty.oid()),
-                Err(_) => self.known(Type::Regtype, name),
-            },
             _ => return None,
         })
     }
@@ -316,18 +322,17 @@ impl System<'_> {
                     Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("OID {oid} is not a sequence")))
                 }
             },
-            ("pg_sequence_parameters", [Datum::Oid(oid)]) => match self.catalog().sequence_by_oid(*oid) {
-                Some(sequence) => Ok(sequence_parameters(sequence)),
-                None => Err(SqlError::new(
-                    SqlState::DATA_CORRUPTED,
-                    format!("cache lookup failed for sequence {oid}"),
-                )),
-            },
             ("pg_get_viewdef", [Datum::Text(name), rest @ ..]) => {
                 self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
                     Some(Object::View(view)) => Ok(text(self.view_text(view, view_style(rest)))),
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
+            }
+            ("pg_describe_object", [Datum::Oid(class), Datum::Oid(oid), Datum::Int4(column)]) => {
+                identity::described(*self, *class, *oid, *column).map(|found| or_null(found.map(text)))
+            }
+            (_, [Datum::Text(name)]) if let Some(ty) = looked_up(function) => {
+                self.find(ty, name).map(|found| or_null(found.map(Datum::Oid)))
             }
             ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
                 self.serial_sequence(table, column)
@@ -335,11 +340,6 @@ impl System<'_> {
             ("acldefault", [Datum::Char(kind), Datum::Oid(owner)]) => self.default_privileges(*kind, *owner),
             _ => return None,
         })
-    }
-
-    /// The identifier of what a name means, NULL if it means nothing.
-    fn known(&self, ty: Type, name: &str) -> Datum {
-        self.by_name(ty, name).map_or(Datum::Null, Datum::Oid)
     }
 
     fn index_definition(&self, oid: Oid, column: i32, pretty: bool) -> Option<String> {
@@ -370,22 +370,6 @@ impl System<'_> {
         })
     }
 
-    fn index_property(&self, oid: Oid, number: i32, property: &str) -> Option<bool> {
-        let Some(Object::Index(_, index)) = self.object(oid) else { return None };
-        let i = usize::try_from(number).ok()?.checked_sub(1)?;
-        let descending = *index.descending.get(i)?;
-        let nulls_first = *index.nulls_first.get(i)?;
-        Some(match property {
-            "asc" => !descending,
-            "desc" => descending,
-            "nulls_first" => nulls_first,
-            "nulls_last" => !nulls_first,
-            "orderable" | "returnable" | "search_array" | "search_nulls" => true,
-            "distance_orderable" => false,
-            _ => return None,
-        })
-    }
-
     fn serial_sequence(&self, table: &str, column: &str) -> Result<Datum> {
         let oid = self.by_name(Type::Regclass, table)?;
         let Some(table) = self.catalog().table_by_oid(oid) else { return Ok(Datum::Null) };
@@ -401,6 +385,22 @@ impl System<'_> {
             owned.map(|sequence| text(format!("{}.{}", quote(&sequence.schema), quote(&sequence.name)))),
         ))
     }
+}
+
+/// The type of the object that a function `to_reg*` looks for.
+fn looked_up(function: &str) -> Option<Type> {
+    Some(match function {
+        "to_regclass" => Type::Regclass,
+        "to_regproc" => Type::Regproc,
+        "to_regprocedure" => Type::Regprocedure,
+        "to_regoper" => Type::Regoper,
+        "to_regoperator" => Type::Regoperator,
+        "to_regtype" => Type::Regtype,
+        "to_regrole" => Type::Regrole,
+        "to_regnamespace" => Type::Regnamespace,
+        "to_regcollation" => Type::Regcollation,
+        _ => return None,
+    })
 }
 
 /// The style that the arguments of pg_get_viewdef ask for.
@@ -425,12 +425,4 @@ fn shown_type(oid: Oid, modifier: &Datum) -> String {
         (None, Some(ty)) => quote(ty.name),
         (None, None) => "???".to_owned(),
     }
-}
-
-/// Returns the values of `pg_sequence_parameters`, all as numbers.
-fn sequence_parameters(sequence: &Sequence) -> Datum {
-    let Sequence { start, min, max, increment, cycle, ty, .. } = sequence;
-    let cache = 1;
-    let values = [*start, *min, *max, *increment, i64::from(*cycle), cache, i64::from(ty.ty.info().oid)];
-    Datum::Array(Scalar::Int8, values.into_iter().map(Datum::Int8).collect())
 }

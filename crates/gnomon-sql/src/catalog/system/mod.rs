@@ -20,18 +20,25 @@ mod activity;
 mod builder;
 mod definitions;
 mod dependencies;
+mod display;
+mod facts;
 mod functions;
+mod identity;
 mod information;
 mod names;
 mod objects;
 mod privileges;
 mod reference;
 mod relations;
+mod row_types;
+mod sets;
 mod shown;
+mod sizes;
 mod state;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -48,8 +55,9 @@ use crate::{
     types::{ColumnType, Datum, Row, Type},
 };
 
+pub use display::object_name;
 pub use functions::call;
-pub use names::{object_by_name, object_name, quote};
+pub use names::{object_by_name, quote};
 pub use reference::{has_function, has_operator};
 pub use relations::columns_in;
 pub use shown::{Kept, Style};
@@ -74,8 +82,13 @@ const INFORMATION_SCHEMA_OID: Oid = 13213;
 const OWNER: Oid = 10;
 /// `pg_database.oid` of the database: that of `postgres` in a new cluster.
 const DATABASE: Oid = 5;
-/// `pg_tablespace.oid` of `pg_default`.
+/// `pg_tablespace.oid` of `pg_default`, in which the database is.
 const DEFAULT_TABLESPACE: Oid = 1663;
+/// `pg_tablespace.oid` of `pg_global`, in which is nothing.
+const GLOBAL_TABLESPACE: Oid = 1664;
+
+/// PostgreSQL's number of UTF8 among encodings.
+const UTF8: i32 = 6;
 
 /// The system table of this name; without a schema, of `pg_catalog`.
 pub fn relation(schema: Option<&str>, name: &str) -> Option<Arc<dyn VirtualTable>> {
@@ -150,11 +163,15 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             format!("there is no system table with OID {oid}"),
         ));
     };
-    if let Some(rows) = reference::rows(relation) {
-        return Ok(rows);
-    }
     let mut rows = builder::Rows::of(relation);
     let system = System { state };
+    if let Some(mut all) = reference::rows(relation) {
+        if relation.name == "pg_type" {
+            row_types::row_types(system, &mut rows);
+            all.extend(rows.finish());
+        }
+        return Ok(all);
+    }
     if relation.schema == INFORMATION_SCHEMA {
         information::information(system, relation.name, &mut rows)?;
     } else {

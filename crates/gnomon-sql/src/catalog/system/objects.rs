@@ -1,13 +1,13 @@
 //! Built-in objects and those of the whole server: functions, roles, the database, tablespaces.
 
 use super::{
-    DATABASE, DEFAULT_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
+    DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System, UTF8,
     builder::{Rows, letter, oid, oids, option, small, string, strings, yes},
-    functions::UTF8,
     reference::{self, BuiltIn},
 };
 use crate::{
-    Result,
+    Result, SqlError, SqlState,
+    catalog::model::Oid,
     types::{Datum, Scalar},
 };
 
@@ -70,9 +70,28 @@ pub(super) fn has_language(oid: u32) -> bool {
     [INTERNAL, SQL_LANGUAGE].contains(&oid)
 }
 
+/// The tablespaces that there are.
+const TABLESPACES: [(Oid, &str); 2] = [(DEFAULT_TABLESPACE, "pg_default"), (GLOBAL_TABLESPACE, "pg_global")];
+
+/// The tablespace of a name.
+///
+/// # Errors
+/// 42704 if there is none.
+pub(super) fn tablespace_named(name: &str) -> Result<Oid> {
+    let found = TABLESPACES.iter().find(|(_, known)| *known == name);
+    let missing =
+        || SqlError::new(SqlState::UNDEFINED_OBJECT, format!("tablespace \"{name}\" does not exist"));
+    found.map(|(id, _)| *id).ok_or_else(missing)
+}
+
+/// The name of a tablespace, if there is one.
+pub(super) fn tablespace_name(id: Oid) -> Option<&'static str> {
+    TABLESPACES.iter().find(|(known, _)| *known == id).map(|(_, name)| *name)
+}
+
 /// `pg_tablespace`.
 pub(super) fn tablespaces(rows: &mut Rows) {
-    for (id, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
+    for (id, name) in TABLESPACES {
         rows.add([("oid", oid(id)), ("spcname", string(name)), ("spcowner", oid(OWNER))]);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     catalog::model::Oid,
     executor::VirtualColumn,
     functions,
-    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, text},
+    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, registered, text},
 };
 
 /// A table of `pg_catalog` or `information_schema`.
@@ -268,14 +268,28 @@ pub(super) fn type_named(name: &str) -> Option<&'static BuiltInType> {
     TYPES.iter().find(|ty| ty.name == name)
 }
 
+/// A field of the row with an identifier of a table whose rows are all PostgreSQL's own.
+pub(super) fn field(table: &str, oid: Oid, column: usize) -> Option<&'static str> {
+    let (_, data) = FILES.iter().find(|(known, _)| *known == table)?;
+    let fields = |line: &'static str| line.split('\t').collect::<Vec<_>>();
+    data.lines()
+        .map(fields)
+        .find(|fields| fields.first().is_some_and(|field| number(field) == oid))?
+        .get(column)
+        .copied()
+}
+
+/// True if a table whose rows are all PostgreSQL's own has an object with this identifier.
+pub(super) fn has_row(table: &str, oid: Oid) -> bool {
+    field(table, oid, 0).is_some()
+}
+
 /// The default btree operator class of a type, and the identifier of its family.
 pub(super) fn operator_class(ty: Type) -> Oid {
     // These types are ordered as another type is.
     let oid = match ty {
         Type::Varchar => Type::Text.oid(),
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
-            Type::Oid.oid()
-        }
+        registered!() => Type::Oid.oid(),
         Type::Array(_) => type_named("anyarray").map_or(0, |ty| ty.oid),
         other => other.oid(),
     };
@@ -304,18 +318,63 @@ pub(super) fn rows(relation: &SystemRelation) -> Option<Vec<Row>> {
     Some(data.lines().map(row).collect())
 }
 
-/// Operators by their names and the types of their operands; 0 is the left one of a prefix.
-static OPERATORS: LazyLock<HashSet<(&'static str, Oid, Oid)>> = LazyLock::new(|| {
+/// An operator as its name tells.
+#[derive(Debug)]
+pub(super) struct BuiltInOperator {
+    pub(super) oid: Oid,
+    pub(super) name: &'static str,
+    /// The type of its left operand, 0 of a prefix.
+    pub(super) left: Oid,
+    pub(super) right: Oid,
+}
+
+/// All operators, by their identifiers.
+static OPERATORS: LazyLock<Vec<BuiltInOperator>> = LazyLock::new(|| {
     let operator = |line: &'static str| {
         let fields: Vec<&'static str> = line.split('\t').collect();
-        Some((*fields.get(1)?, number(fields.get(7)?), number(fields.get(8)?)))
+        let field = |i: usize| fields.get(i).copied();
+        let (oid, left, right) = (number(field(0)?), number(field(7)?), number(field(8)?));
+        Some(BuiltInOperator { oid, name: field(1)?, left, right })
     };
     include_str!("data/pg_operator.tsv").lines().filter_map(operator).collect()
 });
 
+/// Operators by their names and the types of their operands.
+static OPERATORS_BY_TYPES: LazyLock<HashSet<(&'static str, Oid, Oid)>> =
+    LazyLock::new(|| OPERATORS.iter().map(|one| (one.name, one.left, one.right)).collect());
+
+/// The operators of this name.
+pub(super) fn operators_named(name: &str) -> impl Iterator<Item = &'static BuiltInOperator> {
+    OPERATORS.iter().filter(move |operator| operator.name == name)
+}
+
+/// The operator with this identifier.
+pub(super) fn operator_by_oid(oid: Oid) -> Option<&'static BuiltInOperator> {
+    OPERATORS.iter().find(|operator| operator.oid == oid)
+}
+
+/// Identifiers and names of all collations.
+fn collations() -> impl Iterator<Item = (Oid, &'static str)> {
+    let lines = include_str!("data/pg_collation.tsv").lines();
+    lines.filter_map(|line| {
+        let mut fields = line.split('\t');
+        Some((number(fields.next()?), fields.next()?))
+    })
+}
+
+/// The collation of this name.
+pub(super) fn collation_named(name: &str) -> Option<Oid> {
+    collations().find(|(_, known)| *known == name).map(|(oid, _)| oid)
+}
+
+/// The name of the collation with this identifier.
+pub(super) fn collation_by_oid(oid: Oid) -> Option<&'static str> {
+    collations().find(|(known, _)| *known == oid).map(|(_, name)| name)
+}
+
 /// True if PostgreSQL has an operator of this name for exactly these types of operands; 0 is the left one of a prefix.
 pub fn has_operator(name: &str, left: Oid, right: Oid) -> bool {
-    OPERATORS.contains(&(name, left, right))
+    OPERATORS_BY_TYPES.contains(&(name, left, right))
 }
 
 /// True if PostgreSQL has a function of this name for exactly these types of arguments.

@@ -8,6 +8,7 @@ use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
     default_oid, definitions, privileges, reference,
+    row_types::RowType,
     shown::Style,
     tree_number,
 };
@@ -91,7 +92,7 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("oid", oid(class.oid)),
         ("relname", string(class.name)),
         ("relnamespace", oid(class.schema)),
-        ("reltype", oid(0)),
+        ("reltype", oid(if matches!(kind, b'r' | b'p' | b'v') { RowType::of(class.oid).oid() } else { 0 })),
         ("reloftype", oid(0)),
         ("relowner", oid(OWNER)),
         ("relam", oid(class.method)),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gnomon_engine::lock::LockInfo;
+use gnomon_engine::{Extent, TreeId, lock::LockInfo};
 
 use super::{Kept, Style};
 use crate::{
@@ -47,6 +47,8 @@ pub trait SystemState {
     fn prepared_transactions(&self) -> Result<Vec<PreparedTransaction>>;
     /// The locks that are held and awaited.
     fn locks(&self) -> Vec<LockInfo>;
+    /// The engine's transactions that one of them waits for now.
+    fn lock_blockers(&self, transaction: u64) -> Vec<u64>;
     /// The advisory locks that are held and awaited.
     fn advisory_locks(&self) -> Vec<AdvisoryLock>;
     /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
@@ -56,6 +58,8 @@ pub trait SystemState {
     fn reserved(&self, sequence: &Sequence) -> i64;
     /// The size of the database's file, in bytes.
     fn database_bytes(&self) -> u64;
+    /// The extent of a tree's pages, about; none if a transaction is about to end it.
+    fn extent(&self, tree: TreeId) -> Result<Option<Extent>>;
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
     fn start_time(&self) -> i64;
     /// The present time, in microseconds since 2000-01-01 00:00 UTC.

@@ -330,13 +330,17 @@ fn progress(system: System<'_>, command: &str, rows: &mut Rows) {
 impl System<'_> {
     /// A function `pg_stat_get_*` of a relation; none if it is not one of them.
     pub(super) fn relation_statistic(&self, function: &str, relation: Oid) -> Option<Datum> {
-        let counts = self.state.accesses();
+        let name = function.strip_prefix("pg_stat_get_")?;
+        let (counts, name) = match name.strip_prefix("xact_") {
+            Some(name) => (self.state.own_accesses(), name),
+            None => (self.state.accesses(), name),
+        };
         let sum = match self.object(relation) {
             Some(Object::Table(table)) => of_table(&counts, table),
             Some(Object::Index(table, index)) => of_index(&counts, table, index),
             _ => Accesses::default(),
         };
-        Some(count(match function.strip_prefix("pg_stat_get_")? {
+        Some(count(match name {
             "numscans" => sum.scans,
             "tuples_returned" => sum.read,
             "tuples_fetched" => sum.fetched,

@@ -277,6 +277,7 @@ pub(super) fn declare(all: &mut Declarations) {
             Type::Oid,
             Type::Tid,
             Type::Xid8,
+            Type::PgLsn,
             Type::Int2vector,
             Type::Oidvector,
         ] {

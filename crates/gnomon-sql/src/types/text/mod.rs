@@ -7,7 +7,6 @@ use super::{
     datetime::{self, round_to_precision},
     float, format_type,
     limit::check_bytes,
-    parse_type_name,
 };
 use crate::{Result, SqlError, SqlState};
 
@@ -62,15 +61,14 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         )),
         Type::Interval => Datum::Interval(datetime::parse_interval(text, modifier, cx.interval_style)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text)?),
+        Type::PgLsn => Datum::PgLsn(parse_lsn(text)?),
         Type::Char => Datum::Char(char_byte(text.as_bytes())),
         Type::Oid => Datum::Oid(parse_oid(text)?),
         Type::Tid => Datum::Tid(parse_tid(text)?),
         // The last four bytes count.
         Type::Xid | Type::Cid => Datum::Oid(parse_transaction_number(text) as u32),
         Type::Xid8 => Datum::Xid8(parse_transaction_number(text)),
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
-            Datum::Oid(parse_object(cx, text, ty)?)
-        }
+        registered!() => Datum::Oid(parse_object(cx, text, ty)?),
         Type::Array(scalar) => array::input(cx, text, scalar, modifier)?,
         Type::Int2vector => array::input_vector(cx, text, Scalar::Int2)?,
         Type::Oidvector => array::input_vector(cx, text, Scalar::Oid)?,
@@ -130,6 +128,7 @@ pub fn write(cx: &Context, datum: &Datum, ty: Type, out: &mut String) -> Result<
         Datum::Timestamp(micros) => datetime::write_timestamp(out, *micros, cx.date_style),
         Datum::Timestamptz(micros) => datetime::write_timestamptz(out, *micros, &cx.zone, cx.date_style),
         Datum::Interval(interval) => datetime::write_interval(out, *interval, cx.interval_style),
+        Datum::PgLsn(place) => out.push_str(&format!("{:X}/{:X}", place >> 32, place & 0xffff_ffff)),
         Datum::Uuid(bytes) => {
             for (index, byte) in bytes.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {
@@ -203,17 +202,9 @@ fn write_record(cx: &Context, fields: &[Datum], out: &mut String) -> Result<()> 
 
 fn write_object(cx: &Context, oid: u32, ty: Type, out: &mut String) {
     let name = match ty {
-        Type::Regclass | Type::Regtype | Type::Regproc | Type::Regprocedure | Type::Regnamespace
-            if oid == 0 =>
-        {
-            Some("-".to_owned())
-        }
-        Type::Regtype => Type::from_oid(oid)
-            .map(|ty| format_type(ty, None))
-            .or_else(|| cx.environment.object_name(ty, oid)),
-        Type::Regclass | Type::Regproc | Type::Regprocedure | Type::Regnamespace => {
-            cx.environment.object_name(ty, oid)
-        }
+        ty if ty.is_registered() && oid == 0 && !is_of_operators(ty) => Some("-".to_owned()),
+        Type::Regtype if let Some(known) = Type::from_oid(oid) => Some(format_type(known, None)),
+        ty if ty.is_registered() => cx.environment.object_name(ty, oid),
         _ => None,
     };
     match name {
@@ -321,21 +312,17 @@ fn leading_unsigned(text: &str, radix: u32) -> (Option<u64>, &str) {
     }
 }
 
+/// True for the types whose values are operators, of which `-` is one.
+fn is_of_operators(ty: Type) -> bool {
+    matches!(ty, Type::Regoper | Type::Regoperator)
+}
+
 fn parse_object(cx: &Context, text: &str, ty: Type) -> Result<u32> {
-    if text == "-" {
+    if text == "-" && !is_of_operators(ty) {
         return Ok(0);
     }
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return parse_oid(text);
-    }
-    if ty == Type::Regtype {
-        return match parse_type_name(text) {
-            Ok(found) => Ok(found.ty.oid()),
-            Err(error) if error.state() == SqlState::UNDEFINED_OBJECT => {
-                cx.environment.object_by_name(ty, text)
-            }
-            Err(error) => Err(error),
-        };
     }
     cx.environment.object_by_name(ty, text)
 }
@@ -348,6 +335,16 @@ fn char_byte(text: &[u8]) -> u8 {
         }
         _ => text.first().copied().unwrap_or(0),
     }
+}
+
+/// Two hexadecimal numbers of 32 bits with a slash between.
+fn parse_lsn(text: &str) -> Result<u64> {
+    let half = |digits: &str| {
+        let fits = (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if fits { u64::from_str_radix(digits, 16).ok() } else { None }
+    };
+    let halves = text.split_once('/').and_then(|(high, low)| Some((half(high)?, half(low)?)));
+    halves.map(|(high, low)| high << 32 | low).ok_or_else(|| malformed(Type::PgLsn, text))
 }
 
 fn parse_uuid(text: &str) -> Result<[u8; 16]> {
