@@ -170,3 +170,61 @@ fn drivers() {
 fn psql_completion() {
     run("psql_completion.txt");
 }
+
+/// A column of a system table: its relation, its name, its type and whether it is NOT NULL.
+type ColumnLine<'t> = (&'t str, &'t str, &'t str, &'t str);
+
+fn column_lines(text: &str) -> Vec<ColumnLine<'_>> {
+    let line = |line| -> Option<ColumnLine<'_>> {
+        let mut fields = str::split(line, '\t');
+        let (relation, _kind) = (fields.next()?, fields.next()?);
+        Some((relation, fields.next()?, fields.next()?, fields.next().unwrap_or_default()))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// The columns of all system tables and their types, against those of PostgreSQL 15, which `postgres_columns.tsv` has
+/// from there (domains by their types). The differences stand in `column_differences.txt`.
+#[test]
+fn columns_differ_from_those_of_postgresql_as_listed() {
+    let (mut session, _) = session();
+    let columns = "select n.nspname || '.' || c.relname || E'\\t' || c.relkind::text || E'\\t' || a.attname || E'\\t' || \
+         format_type(a.atttypid, -1) || E'\\t' || case when a.attnotnull then 'not null' else '' end \
+         from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid \
+         where n.nspname in ('pg_catalog', 'information_schema') and c.relkind in ('r', 'v') and a.attnum > 0 \
+         order by n.nspname, c.relname, a.attnum";
+    let found = answer(&mut session, columns);
+    let ours = column_lines(&found);
+    let theirs_text = fs::read_to_string(fixtures().join("postgres_columns.tsv")).expect("the columns");
+    let theirs = column_lines(&theirs_text);
+    assert!(ours.len() > 1500 && theirs.len() > 1500, "{} {}", ours.len(), theirs.len());
+    let mut differences = String::new();
+    let has = |all: &[ColumnLine<'_>], relation: &str| all.iter().any(|(known, ..)| *known == relation);
+    let mut missing = "";
+    for (relation, column, ty, not_null) in &theirs {
+        let same = ours.iter().find(|(known, name, ..)| known == relation && name == column);
+        let difference = match same {
+            _ if !has(&ours, relation) && missing == *relation => continue,
+            _ if !has(&ours, relation) => {
+                missing = relation;
+                format!("{relation} is missing")
+            }
+            None => format!("{relation}.{column} is missing"),
+            Some((.., our, _)) if our != ty => format!("{relation}.{column} is {our} in place of {ty}"),
+            Some((.., our)) if our != not_null => format!("{relation}.{column} differs in NOT NULL"),
+            Some(_) => continue,
+        };
+        writeln!(differences, "{difference}").expect("a string takes all");
+    }
+    for (relation, column, ..) in &ours {
+        let is_own = !theirs.iter().any(|(known, name, ..)| known == relation && name == column);
+        if is_own && has(&theirs, relation) {
+            writeln!(differences, "{relation}.{column} is of Gnomon alone").expect("a string takes all");
+        }
+    }
+    let path = fixtures().join("column_differences.txt");
+    if std::env::var_os("GNOMON_BLESS").is_some() {
+        bless(&path, &differences);
+    }
+    assert_eq!(fs::read_to_string(&path).expect("the differences"), differences);
+}
