@@ -360,6 +360,18 @@ pub struct CreateSchema {
     pub elements: Vec<Statement>,
 }
 
+/// CREATE EXTENSION.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the clauses")]
+pub struct CreateExtension {
+    pub name: Ident,
+    pub if_not_exists: bool,
+    pub schema: Option<Ident>,
+    pub version: Option<Box<str>>,
+    /// CASCADE: the extensions too that it needs.
+    pub is_cascade: bool,
+}
+
 /// CREATE PROCEDURE.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as the clauses")]

@@ -34,6 +34,7 @@ pub enum Statement {
     CreateView(Box<CreateView>),
     CreateSequence(CreateSequence),
     CreateSchema(CreateSchema),
+    CreateExtension(CreateExtension),
     CreateProcedure(Box<CreateProcedure>),
     AlterTable(AlterTable),
     AlterSequence(AlterSequence),

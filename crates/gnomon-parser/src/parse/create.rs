@@ -55,6 +55,7 @@ pub(super) fn create(p: &mut Parser<'_, '_>) -> Result<Statement> {
         _ if persistence != Persistence::Permanent => p.fail(),
         Some(K::Unique | K::Index) => ddl::create_index(p),
         Some(K::Schema) => ddl::create_schema(p),
+        Some(K::Extension) => ddl::create_extension(p),
         Some(K::Procedure) => routine::create_procedure(p, false),
         Some(K::System | K::Owned | K::Routine | K::Large) => p.fail(),
         _ => unsupported::unsupported_object(p, "CREATE", position),

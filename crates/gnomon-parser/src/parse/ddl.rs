@@ -4,8 +4,8 @@ use super::{Parser, call, from, name, option, query, routine, types, unsupported
 use crate::{
     Statement,
     ast::{
-        CreateIndex, CreateSchema, CreateSequence, CreateView, Drop, IndexElement, IndexKey, ObjectKind,
-        Persistence, QualifiedName, SequenceOption, SequenceOptionKind, ViewCheck,
+        CreateExtension, CreateIndex, CreateSchema, CreateSequence, CreateView, Drop, IndexElement, IndexKey,
+        ObjectKind, Persistence, QualifiedName, SequenceOption, SequenceOptionKind, ViewCheck,
     },
     error::{Error, ErrorKind, Result},
     keyword::Keyword as K,
@@ -244,6 +244,25 @@ pub(super) fn create_schema(p: &mut Parser<'_, '_>) -> Result<Statement> {
         return Err(Error::new(ErrorKind::Unsupported, message, at));
     }
     Ok(Statement::CreateSchema(CreateSchema { name, if_not_exists, authorization, elements }))
+}
+
+pub(super) fn create_extension(p: &mut Parser<'_, '_>) -> Result<Statement> {
+    p.expect(K::Extension)?;
+    let if_not_exists = option::if_not_exists(p)?;
+    let name = p.name()?;
+    p.take(K::With);
+    let mut create = CreateExtension { name, if_not_exists, schema: None, version: None, is_cascade: false };
+    loop {
+        if create.schema.is_none() && p.take(K::Schema) {
+            create.schema = Some(p.name()?);
+        } else if create.version.is_none() && p.take(K::Version) {
+            create.version = Some(if p.is_string_at(0) { p.string()? } else { p.label()?.name });
+        } else if !create.is_cascade && p.take(K::Cascade) {
+            create.is_cascade = true;
+        } else {
+            return Ok(Statement::CreateExtension(create));
+        }
+    }
 }
 
 pub(super) fn drop(p: &mut Parser<'_, '_>) -> Result<Statement> {

@@ -10,7 +10,7 @@ use crate::{
         model::Sequence,
         system::{
             Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, Kept, PreparedStatement,
-            PreparedTransaction, Setting, StatementProgress, Style, SystemState, Usage,
+            PreparedTransaction, Setting, StatementProgress, StatementStatistics, Style, SystemState, Usage,
         },
     },
     database::{advisory::Key, progress::Progress},
@@ -160,6 +160,15 @@ impl SystemState for Surroundings {
     }
     fn reset_statistics(&self) {
         self.shared.statistics.reset(self.shared.now());
+    }
+    fn statements(&self) -> Vec<StatementStatistics> {
+        self.shared.statements.list()
+    }
+    fn statements_info(&self) -> (u64, Option<i64>) {
+        self.shared.statements.info()
+    }
+    fn reset_statements(&self, id: Option<i64>) {
+        self.shared.statements.reset(id, self.shared.now());
     }
     fn transaction_id(&self) -> u64 {
         self.transaction_id

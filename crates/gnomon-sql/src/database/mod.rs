@@ -3,7 +3,7 @@
 //! - [`SqlDatabase`] is the handle that programs have, [`Shared`] what stands behind it;
 //! - [`registry`]: the sessions, as others see and interrupt them; [`progress`]: how far their statements are;
 //! - [`sequences`] and [`row_numbers`]: numbers that are given out once, outside of transactions;
-//! - [`statistics`]: counts of transactions and of accesses to tables;
+//! - [`statistics`]: counts of transactions and of accesses to tables; [`statements`]: of statements by their form;
 //! - [`advisory`]: locks on numbers; [`exported`]: snapshots that transactions share; [`timer`]: the alarms of statements; [`member`]: the catalog as members of a
 //!   cluster change it.
 
@@ -15,6 +15,7 @@ pub(crate) mod registry;
 mod retries;
 mod row_numbers;
 pub(crate) mod sequences;
+pub(crate) mod statements;
 pub(crate) mod statistics;
 pub(crate) mod timer;
 
@@ -37,6 +38,7 @@ use exported::ExportedSnapshots;
 use registry::Registry;
 use row_numbers::AllRowNumbers;
 use sequences::Positions;
+use statements::AllStatements;
 use statistics::Statistics;
 use timer::Timer;
 
@@ -81,6 +83,8 @@ pub(crate) struct Shared {
     pub(crate) memory_limits: RwLock<Arc<MemoryLimits>>,
     pub(crate) retries: Arc<RetryCounts>,
     pub(crate) statistics: Arc<Statistics>,
+    /// The statistics of statements by their form.
+    pub(crate) statements: Arc<AllStatements>,
     /// Source of the state of the cluster that the database is a member of.
     pub(crate) cluster: OnceLock<Arc<dyn Cluster>>,
     /// When the database was opened, in microseconds since 2000-01-01 00:00 UTC.
@@ -216,6 +220,7 @@ impl Shared {
             cluster: OnceLock::new(),
             retries: Arc::default(),
             statistics: Arc::default(),
+            statements: Arc::default(),
             started: clock_micros(&*clock),
             clock,
         }

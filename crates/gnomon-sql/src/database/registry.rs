@@ -23,7 +23,12 @@ const QUERY_BYTES_MAX: usize = 1023;
 
 /// The part of a statement's text that is shown.
 pub(crate) fn shown_query(text: &str) -> &str {
-    let end = (0..=QUERY_BYTES_MAX.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+    cut_at_character(text, QUERY_BYTES_MAX)
+}
+
+/// The beginning of a text, of at most so many bytes.
+pub(crate) fn cut_at_character(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rfind(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 

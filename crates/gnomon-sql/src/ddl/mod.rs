@@ -18,6 +18,7 @@ mod comment;
 mod constraint;
 mod create;
 mod drop;
+mod extension;
 mod fixed_names;
 mod identity;
 mod index;
@@ -122,6 +123,7 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::CreateIndex(create) => ddl.giving_way(|ddl| index::create_index(ddl, create)),
         Statement::CreateView(create) => ddl.giving_way(|ddl| view::create_view(ddl, create)),
         Statement::CreateSchema(create) => ddl.giving_way(|ddl| schema::create_schema(ddl, create)),
+        Statement::CreateExtension(create) => extension::create_extension(ddl.notices, create),
         Statement::CreateSequence(create) => sequence::create_sequence(ddl, create),
         Statement::CreateProcedure(create) => procedure::create_procedure(ddl, create),
         Statement::AlterTable(alter) => ddl.giving_way(|ddl| alter::alter(ddl, alter)),

@@ -118,6 +118,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_database_size", &[Oid], Int8, Yes),
         ("pg_database_size", &[Name], Int8, Yes),
         ("pg_stat_reset", &[], Void, Yes),
+        ("pg_stat_statements_reset", &[Oid, Oid, Int8], Void, Yes),
         ("pg_stat_clear_snapshot", &[], Void, Yes),
         ("pg_stat_force_next_flush", &[], Void, Yes),
         ("pg_is_in_recovery", &[], Bool, Yes),
@@ -252,6 +253,10 @@ pub(super) fn declare(all: &mut Declarations) {
                 declaration.not_strict();
             }
         }
+    }
+    for declaration in all.named("pg_stat_statements_reset") {
+        let any = vec![Datum::Oid(0), Datum::Oid(0), Datum::Int8(0)];
+        declaration.names(&["userid", "dbid", "queryid"]).defaults(any);
     }
     for declaration in all.named("pg_terminate_backend") {
         declaration.names(&["pid", "timeout"]).defaults(vec![Datum::Int8(0)]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gnomon_parser::ast::{Statement, Transaction};
 
-use super::{again::Pipeline, command::Command, opened::Opened, simple, texts::Texts};
+use super::{again::Pipeline, command::Command, measured::measured, opened::Opened, simple, texts::Texts};
 use crate::{
     Result,
     context::{SessionContext, State},
@@ -141,30 +141,35 @@ impl Session {
 
     /// Runs one statement.
     pub(super) fn run(&mut self, command: Command<'_>, sink: &mut dyn Sink) -> Result<Tag> {
-        let _alarm = self.context.start_statement()?;
-        let statement = &command.parsed.statement;
-        self.context.refuse_if_failed(statement)?;
-        if is_planned(statement) {
-            self.opened.portals.settle(&mut self.context, None)?;
-            let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
-            let planned = plan_it(&mut self.context)?;
-            planned.refuse_missing(command.values)?;
-            let planned = begin(&mut self.context, planned, &mut plan_it)?;
-            return self.executor().run(&planned, command.values, sink);
-        }
-        // The end of a transaction closes its portals, and reads those to their end that stay.
-        if !matches!(
-            statement,
-            Statement::Fetch(_)
-                | Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. })
-        ) {
-            self.opened.portals.settle(&mut self.context, None)?;
-        }
-        let mut notices = Vec::new();
-        let done = self.dispatch(command, &mut notices, sink);
-        self.context.send(notices, sink)?;
-        done
+        measured(self, command, |session| run_any(session, command, sink))
     }
+}
+
+/// Runs one statement, counted or not.
+fn run_any(session: &mut Session, command: Command<'_>, sink: &mut dyn Sink) -> Result<Tag> {
+    let _alarm = session.context.start_statement()?;
+    let statement = &command.parsed.statement;
+    session.context.refuse_if_failed(statement)?;
+    if is_planned(statement) {
+        session.opened.portals.settle(&mut session.context, None)?;
+        let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
+        let planned = plan_it(&mut session.context)?;
+        planned.refuse_missing(command.values)?;
+        let planned = begin(&mut session.context, planned, &mut plan_it)?;
+        return session.executor().run(&planned, command.values, sink);
+    }
+    // The end of a transaction closes its portals, and reads those to their end that stay.
+    if !matches!(
+        statement,
+        Statement::Fetch(_)
+            | Statement::Transaction(Transaction::Commit { .. } | Transaction::Rollback { .. })
+    ) {
+        session.opened.portals.settle(&mut session.context, None)?;
+    }
+    let mut notices = Vec::new();
+    let done = session.dispatch(command, &mut notices, sink);
+    session.context.send(notices, sink)?;
+    done
 }
 
 #[cfg(test)]

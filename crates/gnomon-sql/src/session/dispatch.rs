@@ -8,6 +8,7 @@ use super::{
     Session, advice, backup,
     command::Command,
     copy_returned, cursor, explain, maintenance,
+    measured::measured,
     prepared::{Prepared, Source, query_of},
     setting,
 };
@@ -203,10 +204,12 @@ impl Session {
             let types = prepared.parameter_types();
             return self.run(Command { company, types: &types, values: &values, ..command }, sink);
         }
-        on_fit_stack(command.parsed.nesting, || {
-            let plan = prepared.plan(&mut self.context)?;
-            let plan = begin(&mut self.context, plan, &mut |session| prepared.plan(session))?;
-            self.executor().run(&plan, &values, sink)
+        measured(self, command, |session| {
+            on_fit_stack(command.parsed.nesting, || {
+                let plan = prepared.plan(&mut session.context)?;
+                let plan = begin(&mut session.context, plan, &mut |session| prepared.plan(session))?;
+                session.executor().run(&plan, &values, sink)
+            })
         })
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
-    portal::{Body, Bound},
+    measured::{Measure, is_tracked, rows_of},
+    portal::{Body, Bound, Portal},
     prepared::{Prepared, Source},
 };
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     context::State,
     query::ResultColumn,
     settings::PlanCacheMode,
-    sink::Sink,
+    sink::{Sink, Tag},
     syntax::on_fit_stack,
     types::{ColumnType, Context, Datum, Type, binary, text},
 };
@@ -198,7 +199,7 @@ impl Session {
                 self.opened.portals.start(&mut self.context, name, &portal).and_then(|_alarm| {
                     let before = self.context.settings.clone();
                     let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
-                    let (_, tag) = portal.execute(&mut self.executor(), max_rows, &mut send)?;
+                    let tag = advance(self, &mut portal, max_rows, &mut send)?;
                     let Some(tag) = tag else {
                         sink.suspended()?;
                         return Ok(PortalState::Suspended);
@@ -269,6 +270,42 @@ impl Session {
         }
         result
     }
+}
+
+/// Runs a planned portal on, and counts it. Returns its command tag, once it is at its end.
+fn advance(
+    session: &mut Session,
+    portal: &mut Portal,
+    max_rows: usize,
+    send: &mut dyn FnMut(&Context<'_>, &[Datum]) -> Result<()>,
+) -> Result<Option<Tag>> {
+    if portal.measure.is_none() && !portal.done {
+        portal.measure = measure(session, portal);
+    }
+    let begun = session.context.shared.clock.now();
+    let advanced = portal.execute(&mut session.executor(), max_rows, send);
+    if let Some(measure) = &mut portal.measure {
+        match &advanced {
+            Ok((sent, tag)) => {
+                let took = session.context.shared.clock.now().saturating_sub(begun);
+                let changed = portal.tag.as_deref().filter(|_| *sent == 0).map_or(0, rows_of);
+                measure.add(took, (*sent).max(changed));
+                if tag.is_some() {
+                    portal.measure = None;
+                }
+            }
+            Err(_) => measure.fail(),
+        }
+    }
+    advanced.map(|(_, tag)| tag)
+}
+
+/// Returns the measure of a portal that is about to run; none if it is not counted.
+fn measure(session: &Session, portal: &Portal) -> Option<Measure> {
+    let Body::Plan { statement: Some(statement), .. } = &portal.body else { return None };
+    let is_tracked = statement.statement().is_some_and(|one| is_tracked(&session.context.settings, one));
+    let form = statement.form().filter(|_| is_tracked)?;
+    Some(Measure::new(session.context.shared.statements.clone(), form.clone()))
 }
 
 /// A parameter as the client sent it, and its number.

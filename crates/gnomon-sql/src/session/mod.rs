@@ -24,6 +24,7 @@ mod explain;
 mod extended;
 mod idle;
 mod maintenance;
+mod measured;
 mod opened;
 mod portal;
 mod prepared;

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
-use super::{Format, current::Departures, prepared::Prepared, scroll::Place};
+use super::{Format, current::Departures, measured::Measure, prepared::Prepared, scroll::Place};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{model::Table, system},
@@ -49,6 +49,8 @@ pub(super) struct Portal {
     committed: bool,
     /// The formats in which a client wants the columns of its rows.
     pub(super) formats: Arc<[Format]>,
+    /// Its time and rows so far, if it is counted.
+    pub(super) measure: Option<Measure>,
     /// The memory that it takes without its rows.
     pub(super) memory: Held,
     /// The rows that have left their keys since it began.
@@ -243,6 +245,7 @@ impl Portals {
             origins: None,
             committed: false,
             formats: Arc::default(),
+            measure: None,
             memory,
             departures: Departures::default(),
             is_named: !name.is_empty(),

@@ -1,11 +1,17 @@
 //! Prepared statements: those of the protocol and those of PREPARE, with their plans.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use gnomon_engine::sync::Mutex;
-use gnomon_parser::ast::{Query, Statement};
+use gnomon_parser::{
+    ast::{Query, Statement},
+    general::GeneralText,
+};
 
-use super::{command::Command, explain::explained, texts::PreparedText};
+use super::{command::Command, explain::explained, measured, texts::PreparedText};
 use crate::{
     Result, SqlError, SqlState,
     catalog::system,
@@ -52,6 +58,8 @@ pub(super) struct Prepared {
     declared: Vec<Type>,
     /// The plan made last.
     plan: Mutex<Option<Arc<Plan>>>,
+    /// Its form in the statistics of statements, once it is asked for, unless its text is shared.
+    form: OnceLock<Arc<GeneralText>>,
     /// The memory that all of this takes.
     _memory: Held,
 }
@@ -61,6 +69,15 @@ impl Prepared {
     pub(super) fn command(&self) -> Option<Command<'_>> {
         let parsed = self.parsed.as_ref()?;
         Some(Command { parsed, text: &self.text, company: Company::Pipeline, types: &[], values: &[] })
+    }
+
+    /// Returns the form of its statement; none if its text is empty.
+    pub(super) fn form(&self) -> Option<&Arc<GeneralText>> {
+        let parsed = self.parsed.as_ref()?;
+        Some(match &self.shared {
+            Some(shared) => shared.form(&self.text),
+            None => self.form.get_or_init(|| measured::form(parsed, &self.text)),
+        })
     }
 
     /// Returns its statement; none if its text is empty.
@@ -230,6 +247,7 @@ impl Statements {
             shared,
             declared,
             plan: Mutex::new(None),
+            form: OnceLock::new(),
         });
         if prepared.planned_statement().is_some() {
             session.ensure_transaction();

@@ -10,6 +10,7 @@ use gnomon_parser::{StringRules, literals::NormalizedText};
 use super::{
     Session, again,
     command::Command,
+    measured,
     texts::{self, KnownStatement, KnownText},
 };
 use crate::{
@@ -107,6 +108,9 @@ fn run_by_known_plan(
     }
     let tag = session.executor().run(&plan, &values, sink)?;
     let took = session.context.shared.clock.now().saturating_sub(begun);
+    if measured::is_tracked(&session.context.settings, &known.statement.parsed.statement) {
+        session.context.shared.statements.record(&known.statement.form, took, measured::rows_of(&tag));
+    }
     if plan.reads_only() && session.context.settings.plan_cache_mode() == PlanCacheMode::Auto {
         known.statement.note_run(took);
     }

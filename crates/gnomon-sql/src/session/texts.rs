@@ -12,16 +12,16 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use gnomon_engine::sync::Mutex;
-use gnomon_parser::{Statement, literals::NormalizedText};
+use gnomon_parser::{Statement, general::GeneralText, literals::NormalizedText};
 
-use super::{command::Command, recent::Recent};
+use super::{command::Command, measured, recent::Recent};
 use crate::{
     Result,
     context::{Company, SessionContext},
@@ -57,6 +57,8 @@ pub(super) struct KnownStatement {
     plan: Mutex<Option<Arc<Plan>>>,
     /// True if it is to be run as it is written.
     is_refused: AtomicBool,
+    /// Its form in the statistics of statements.
+    pub(super) form: Arc<GeneralText>,
 }
 
 /// A text that was prepared before, with the types that were declared for its parameters.
@@ -65,6 +67,8 @@ pub(super) struct PreparedText {
     declared: Vec<Type>,
     /// The plan made last.
     plan: Mutex<Option<Arc<Plan>>>,
+    /// Its form in the statistics of statements, once it is asked for.
+    form: OnceLock<Arc<GeneralText>>,
 }
 
 /// A text whose statement is known.
@@ -87,7 +91,7 @@ fn is_remembered(statement: &Statement) -> bool {
 
 /// Returns about how much memory a statement takes that is remembered, in bytes.
 fn bytes(sql: &str, parsed: &Parsed) -> usize {
-    STATEMENT_BYTES + 2 * sql.len() + parsed.bytes()
+    STATEMENT_BYTES + 3 * sql.len() + parsed.bytes()
 }
 
 impl Texts {
@@ -128,7 +132,8 @@ impl Texts {
             return None;
         }
         let bytes = bytes(sql, &parsed) + size_of_val(declared);
-        let text = Arc::new(PreparedText { parsed, declared: declared.into(), plan: Mutex::new(None) });
+        let (plan, form) = (Mutex::new(None), OnceLock::new());
+        let text = Arc::new(PreparedText { parsed, declared: declared.into(), plan, form });
         self.prepared.add(&session.memory, sql, bytes, text.clone());
         Some(text)
     }
@@ -141,6 +146,11 @@ impl Texts {
 }
 
 impl PreparedText {
+    /// Returns the form of its statement, whose text is `sql`.
+    pub(super) fn form(&self, sql: &str) -> &Arc<GeneralText> {
+        self.form.get_or_init(|| measured::form(&self.parsed, sql))
+    }
+
     /// Returns the plan made last, if it is what one would be that is made now.
     pub(super) fn plan(&self, session: &SessionContext) -> Option<Arc<Plan>> {
         self.plan.lock().clone().filter(|plan| plan.is_same_again(session))
@@ -155,6 +165,7 @@ impl PreparedText {
 impl KnownStatement {
     /// Returns a statement as it is remembered.
     fn new(sql: &str, text: &NormalizedText, parsed: &Parsed) -> KnownStatement {
+        let form = measured::form(parsed, sql);
         let mut parsed = parsed.part(&parsed.statement);
         let literals = match is_planned(&parsed.statement) {
             true => {
@@ -168,6 +179,7 @@ impl KnownStatement {
             parsed,
             plan: Mutex::new(None),
             is_refused: AtomicBool::new(false),
+            form,
         }
     }
 

@@ -113,7 +113,7 @@ settings! {
     client_min_messages = setting("client_min_messages", MESSAGES, "notice", "Sets the message levels that are sent to the client.");
     commit_delay = setting("commit_delay", Kind::Int { min: 0, max: 100000, unit: Unit::None }, "0", "No effect: commits of several sessions share a write without a delay.");
     commit_siblings = setting("commit_siblings", Kind::Int { min: 0, max: 1000, unit: Unit::None }, "5", "No effect: commits of several sessions share a write without a delay.");
-    compute_query_id = setting("compute_query_id", Kind::Word(&["auto", "regress", "on", "off"]), "auto", "No effect: statements have no identifiers.");
+    compute_query_id = setting("compute_query_id", Kind::Word(&["auto", "regress", "on", "off"]), "auto", "No effect: pg_stat_statements has identifiers of statements anyway.");
     constraint_exclusion = setting("constraint_exclusion", Kind::Word(&["partition", "on", "off"]), "partition", "No effect: plans go by keys and the shape of the query alone.");
     cpu_index_tuple_cost = setting("cpu_index_tuple_cost", COST, "0.005", "No effect: plans go by keys and the shape of the query alone.");
     cpu_operator_cost = setting("cpu_operator_cost", COST, "0.0025", "No effect: plans go by keys and the shape of the query alone.");
@@ -231,6 +231,11 @@ settings! {
     parallel_setup_cost = setting("parallel_setup_cost", COST, "1000", "No effect: a statement runs on one thread.");
     parallel_tuple_cost = setting("parallel_tuple_cost", COST, "0.1", "No effect: a statement runs on one thread.");
     password_encryption = setting("password_encryption", Kind::Word(&["scram-sha-256", "md5"]), "scram-sha-256", "No effect: passwords are encrypted by gnomon hash-password, as SCRAM-SHA-256.");
+    pg_stat_statements_max = setting("pg_stat_statements.max", Kind::Fixed, "5000", "Shows the most forms of statements that pg_stat_statements keeps.");
+    pg_stat_statements_save = setting("pg_stat_statements.save", Kind::Word(&["off"]), "off", "Saves the statistics of statements when the server stops; they are not.");
+    pg_stat_statements_track = setting("pg_stat_statements.track", Kind::Word(&["none", "top"]), "top", "Selects which statements pg_stat_statements counts; those within procedures are not.");
+    pg_stat_statements_track_planning = setting("pg_stat_statements.track_planning", Kind::Word(&["off"]), "off", "Selects whether the time of planning is counted; it is not.");
+    pg_stat_statements_track_utility = setting("pg_stat_statements.track_utility", Kind::Bool, "on", "Selects whether pg_stat_statements counts other commands than queries, INSERT, UPDATE, DELETE and CALL.");
     plan_cache_mode = setting("plan_cache_mode", Kind::Word(&["auto", "force_generic_plan", "force_custom_plan"]), "auto", "Sets whether texts of statements that differ in their literals share a plan: auto for short ones from the second on.");
     quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "No effect: names are quoted where they must be.");
     random_page_cost = setting("random_page_cost", COST, "4", "No effect: plans go by keys and the shape of the query alone.");

@@ -602,6 +602,16 @@ impl Settings {
         self.current.texts[Id::gnomon_k as usize].parse().ok()
     }
 
+    /// True if statements are counted by their form.
+    pub(crate) fn tracks_statements(&self) -> bool {
+        &*self.current.texts[Id::pg_stat_statements_track as usize] != "none"
+    }
+
+    /// True if commands that are no queries or changes of rows are counted too.
+    pub(crate) fn tracks_utility(&self) -> bool {
+        &*self.current.texts[Id::pg_stat_statements_track_utility as usize] == "on"
+    }
+
     /// Returns which statements are run by plans that serve for other literals too.
     pub(crate) fn plan_cache_mode(&self) -> PlanCacheMode {
         match &*self.current.texts[Id::plan_cache_mode as usize] {

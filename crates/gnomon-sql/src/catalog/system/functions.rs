@@ -12,7 +12,7 @@ use super::{
     reference::{self, BuiltIn},
     row_types, sets,
     shown::Style,
-    sizes, waiting,
+    sizes, statements, waiting,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -143,6 +143,10 @@ impl System<'_> {
             ("pg_current_xact_id", []) => Datum::Xid8(state.transaction_id()),
             ("pg_stat_reset", []) => {
                 state.reset_statistics();
+                text("")
+            }
+            ("pg_stat_statements_reset", [Datum::Oid(user), Datum::Oid(database), Datum::Int8(id)]) => {
+                statements::reset_statements(*self, *user, *database, *id);
                 text("")
             }
             // Statistics are read when they are asked for, and a session counts at once.

@@ -7,9 +7,9 @@
 //!
 //! How: [`relation`] gives a `VirtualTable` for a name; when it is scanned, the rows come through the
 //! [`Environment`](crate::types::Environment) from [`rows`], which reads the transaction's [`Catalog`] and what else a
-//! [`SystemState`] tells. [`call`] runs functions, `names` reads and writes reg* values; `relations`, `objects`,
-//! `activity` and `information` compute the rows. `reference` holds what PostgreSQL defines itself. This folder stands
-//! above `executor`, whose traits it implements, and below `session`.
+//! [`SystemState`] tells. [`call`] runs functions, `names` reads and `display` writes reg* values; `relations`,
+//! `objects`, `activity` and `information` compute the rows. `reference` holds what PostgreSQL defines itself. This
+//! folder stands above `executor`, whose traits it implements, and below `session`.
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
 //! aclitem[] is text[]); there is one role beside the predefined ones, the user of the session, which owns
@@ -35,6 +35,7 @@ mod sets;
 mod shown;
 mod sizes;
 mod state;
+mod statements;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -63,8 +64,10 @@ pub use relations::columns_in;
 pub use shown::{Kept, Style};
 pub use state::{
     Activity, AdvisoryLock, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor,
-    PreparedStatement, PreparedTransaction, Setting, StatementProgress, SystemState, Usage,
+    PreparedStatement, PreparedTransaction, Setting, StatementProgress, StatementStatistics, SystemState,
+    Usage,
 };
+pub use statements::EXTENSIONS;
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";
@@ -216,6 +219,10 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_prepared_statements" => objects::prepared_list(system, &mut rows),
             "pg_prepared_xacts" => objects::prepared_transaction_list(system, &mut rows)?,
             "pg_cursors" => objects::cursor_list(system, &mut rows),
+            "pg_extension" => statements::extensions(&mut rows),
+            "pg_available_extensions" => statements::available(&mut rows),
+            "pg_stat_statements" => statements::forms(system, &mut rows),
+            "pg_stat_statements_info" => statements::info(system, &mut rows),
             name if name.starts_with("pg_stat") => statistics::statistics(system, name, &mut rows),
             // Features that Gnomon lacks: there are no such objects.
             _ => {}

@@ -1,6 +1,6 @@
 //! The state that the system catalog shows beside the objects of the catalog: sessions, settings, locks, the cluster.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use gnomon_engine::{Extent, TreeId, lock::LockInfo};
 
@@ -72,8 +72,38 @@ pub trait SystemState {
     fn usage(&self) -> Usage;
     /// Begins the statistics again.
     fn reset_statistics(&self);
+    /// The statistics of statements by their form.
+    fn statements(&self) -> Vec<StatementStatistics>;
+    /// How often statistics of statements gave way to others, and when they were reset, in microseconds since
+    /// 2000-01-01 00:00 UTC; none since the start.
+    fn statements_info(&self) -> (u64, Option<i64>);
+    /// Forgets the statistics of the statements of a form, or all of them.
+    fn reset_statements(&self, id: Option<i64>);
     /// The transaction's number.
     fn transaction_id(&self) -> u64;
+}
+
+/// The statistics of the statements of one form, as `pg_stat_statements` shows them. Times are in milliseconds.
+#[derive(Clone, Debug)]
+pub struct StatementStatistics {
+    /// A number that stands for the form.
+    pub id: i64,
+    /// The text, with parameters in place of constants.
+    pub text: Arc<str>,
+    /// Executions that came to their end.
+    pub calls: u64,
+    /// Rows that they returned or changed.
+    pub rows: u64,
+    /// The time that they took together.
+    pub total: f64,
+    /// The least time of one.
+    pub min: f64,
+    /// The greatest time.
+    pub max: f64,
+    /// The mean time.
+    pub mean: f64,
+    /// The standard deviation of the times.
+    pub deviation: f64,
 }
 
 /// Counts of the database's use, as `pg_stat_database` and `pg_stat_wal` show them.
