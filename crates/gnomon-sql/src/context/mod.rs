@@ -40,7 +40,7 @@ use crate::{
     },
     memory::Account,
     query::Cursors,
-    settings::Settings,
+    settings::{Settings, Source},
     sink::Sink,
 };
 
@@ -111,17 +111,19 @@ impl SessionContext {
         let prepared_max = shared.engine.prepared_max().to_string();
         settings.set_fixed("max_prepared_transactions", &prepared_max)?;
         if shared.engine.commits() != Commits::Synchronous {
-            settings.set_initial("synchronous_commit", "off")?;
+            settings.set_initial("synchronous_commit", "off", Source::CommandLine)?;
         }
         for (name, value) in &options.facts {
             settings.set_fixed(name, value)?;
         }
-        for (name, value) in defaults.settings_of("").chain(defaults.settings_of(&options.user)) {
-            // A value that a newer program does not take any more must not prevent sessions.
-            let _ = settings.set_initial(name, value);
+        for (role, source) in [("", Source::Global), (options.user.as_str(), Source::User)] {
+            for (name, value) in defaults.settings_of(role) {
+                // A value that a newer program does not take any more must not prevent sessions.
+                let _ = settings.set_initial(name, value, source);
+            }
         }
         for (name, value) in &options.settings {
-            settings.set_initial(name, value)?;
+            settings.set_initial(name, value, Source::Client)?;
         }
         let interrupt = Arc::<Interrupt>::default();
         let registered = shared.registry.register(&options, shared.now(), interrupt.clone());

@@ -46,7 +46,7 @@ pub(super) fn set(
     let name = set.name.name.to_lowercase();
     let values = match &set.value {
         SettingValue::Default => None,
-        SettingValue::Current if is_role(&name) => return Ok(()),
+        SettingValue::Current if is_authorization(&name) => return Ok(()),
         SettingValue::Current => {
             let (_, text) = session.settings.show(&name)?;
             return change(session, set.is_local, |settings, scope, progress| {
@@ -55,8 +55,8 @@ pub(super) fn set(
         }
         SettingValue::List(items) => Some(setting_texts(items)?),
     };
-    if is_role(&name) {
-        return set_role(session, values.as_deref());
+    if is_authorization(&name) {
+        return set_authorization(session, values.as_deref());
     }
     assign(session, &name, values.as_deref(), set.is_local)?;
     if let Some((name, why)) = session.settings.lack_of_effect(&name) {
@@ -65,25 +65,24 @@ pub(super) fn set(
     Ok(())
 }
 
-/// True for what is set like a setting and is the user that a session acts as.
-fn is_role(name: &str) -> bool {
-    matches!(name, "role" | "session_authorization")
+fn is_authorization(name: &str) -> bool {
+    name == "session_authorization"
 }
 
-/// SET ROLE and SET SESSION AUTHORIZATION. The session's user is the only role that it can be.
-fn set_role(session: &SessionContext, values: Option<&[String]>) -> Result<()> {
+/// SET SESSION AUTHORIZATION. The session's user is the only role that it can be.
+fn set_authorization(session: &mut SessionContext, values: Option<&[String]>) -> Result<()> {
     match values {
-        Some([role]) if role != "none" && **role != *session.user => {
-            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{role}\" does not exist")))
+        Some([user]) if **user != *session.user => {
+            Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{user}\" does not exist")))
         }
-        _ => Ok(()),
+        _ => assign(session, "role", None, false),
     }
 }
 
 /// RESET.
 pub(super) fn reset(session: &mut SessionContext, name: &SettingName) -> Result<()> {
     match setting_name(name) {
-        Some(name) if is_role(&name) => {}
+        Some(name) if is_authorization(&name) => set_authorization(session, None)?,
         Some(name) => assign(session, &name, None, false)?,
         None => reset_all(session),
     }

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Encoding,
     DateStyle,
     TimeZone,
+    /// The user, or none.
+    Role,
     /// Cannot be set.
     Fixed,
 }
@@ -189,7 +191,7 @@ settings! {
     jit_optimize_above_cost = setting("jit_optimize_above_cost", Kind::Real { min: -1.0, max: f64::MAX, unit: Unit::None }, "500000", "No effect: expressions are not compiled.");
     jit_tuple_deforming = setting("jit_tuple_deforming", Kind::Bool, "on", "No effect: expressions are not compiled.");
     join_collapse_limit = setting("join_collapse_limit", Kind::Int { min: 1, max: i32::MAX as i64, unit: Unit::None }, "8", "No effect: plans go by keys and the shape of the query alone.");
-    lc_collate = setting("lc_collate", Kind::Fixed, "C", "Shows the collation order locale.");
+    lc_collate = setting("lc_collate", Kind::Fixed, "C.UTF-8", "Shows the collation order locale.");
     lc_ctype = setting("lc_ctype", Kind::Fixed, "C.UTF-8", "Shows the character classification locale.");
     lc_messages = setting("lc_messages", Kind::Text, "C", "No effect: messages are in English.");
     lc_monetary = setting("lc_monetary", Kind::Text, "C", "No effect: there is no type money, and formats are those of the locale C.");
@@ -240,6 +242,7 @@ settings! {
     quote_all_identifiers = setting("quote_all_identifiers", Kind::Bool, "off", "No effect: names are quoted where they must be.");
     random_page_cost = setting("random_page_cost", COST, "4", "No effect: plans go by keys and the shape of the query alone.");
     recursive_worktable_factor = setting("recursive_worktable_factor", Kind::Real { min: 0.001, max: 1000000.0, unit: Unit::None }, "10", "No effect: plans go by keys and the shape of the query alone.");
+    role = setting("role", Kind::Role, "none", "Sets the current role.");
     row_security = setting("row_security", Kind::Bool, "on", "No effect: there are no policies.");
     search_path = setting("search_path", Kind::Names, "\"$user\", public", "Sets the schema search order for names that are not schema-qualified.");
     seq_page_cost = setting("seq_page_cost", COST, "1", "No effect: plans go by keys and the shape of the query alone.");
@@ -298,6 +301,24 @@ pub(super) const CHARACTERISTICS: [usize; 3] = [
     Id::transaction_read_only as usize,
     Id::transaction_deferrable as usize,
 ];
+
+/// The role: RESET ALL leaves it.
+pub(super) const ROLE: usize = Id::role as usize;
+
+/// Settings that PostgreSQL does not list.
+const UNLISTED: [usize; 4] = [
+    Id::default_with_oids as usize,
+    Id::is_superuser as usize,
+    Id::role as usize,
+    Id::session_authorization as usize,
+];
+
+impl Definition {
+    /// True if SHOW ALL and `pg_settings` have it.
+    pub(super) fn is_listed(&self) -> bool {
+        !UNLISTED.iter().any(|id| DEFINITIONS[*id].name == self.name)
+    }
+}
 
 pub(super) fn find(name: &str) -> Option<usize> {
     DEFINITIONS.iter().position(|definition| definition.name.eq_ignore_ascii_case(name))

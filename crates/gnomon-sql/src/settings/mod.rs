@@ -11,6 +11,7 @@
 //! transaction allows; the session then follows its settings.
 
 mod definition;
+mod listed;
 mod value;
 mod written;
 
@@ -19,17 +20,17 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use gnomon_parser::StringRules;
 
 use self::{
-    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, find},
-    value::{fixed, normalise, real_text, search_path, with_unit},
+    definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, ROLE, find},
+    value::{fixed, normalise, search_path, with_unit},
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::system::Setting,
     memory::{Account, Held},
     types::datetime::{DateStyle, IntervalStyle, Zone},
 };
 
 pub(crate) use self::{
+    listed::Source,
     value::bool_word,
     written::{setting_name, setting_texts},
 };
@@ -38,6 +39,7 @@ pub(crate) use self::{
 #[derive(Clone, Debug)]
 struct Values {
     texts: Vec<Arc<str>>,
+    sources: Vec<Source>,
     /// The client's own, by lower-case name.
     custom: BTreeMap<Arc<str>, Arc<str>>,
     /// The memory of long values and of the client's own, by name.
@@ -168,9 +170,12 @@ impl Settings {
     pub(crate) fn new(user: &str) -> Settings {
         let mut texts: Vec<Arc<str>> = DEFINITIONS.iter().map(|d| d.default.into()).collect();
         texts[Id::session_authorization as usize] = user.into();
+        let mut sources = vec![Source::Default; texts.len()];
+        CHARACTERISTICS.iter().for_each(|&id| sources[id] = Source::Override);
         let values = Values {
             search_path: search_path(&texts[Id::search_path as usize], user),
             texts,
+            sources,
             custom: BTreeMap::new(),
             memory: BTreeMap::new(),
             zone: Zone::UTC,
@@ -193,17 +198,22 @@ impl Settings {
         }
     }
 
-    /// Sets what a client gave when it connected: RESET goes back to it.
-    pub(crate) fn set_initial(&mut self, name: &str, value: &str) -> Result<()> {
+    /// Sets what holds before the session's first statement: RESET goes back to it.
+    pub(crate) fn set_initial(&mut self, name: &str, value: &str, source: Source) -> Result<()> {
         self.set_text(name, Some(value), Scope::Session, Progress::None)?;
-        self.initial = self.session.clone();
+        if let Some(id) = find(name) {
+            Arc::make_mut(&mut self.session).sources[id] = source;
+        }
+        (self.initial, self.current) = (self.session.clone(), self.session.clone());
         Ok(())
     }
 
     /// Gives a value to a setting that clients cannot set. To be called before anything else is set.
     pub(crate) fn set_fixed(&mut self, name: &str, value: &str) -> Result<()> {
         let id = find(name).ok_or_else(|| unknown(name))?;
-        Arc::make_mut(&mut self.initial).texts[id] = value.into();
+        let initial = Arc::make_mut(&mut self.initial);
+        initial.texts[id] = value.into();
+        initial.sources[id] = Source::CommandLine;
         (self.session, self.current) = (self.initial.clone(), self.initial.clone());
         Ok(())
     }
@@ -220,52 +230,10 @@ impl Settings {
         }
     }
 
-    /// All settings: name, value, description.
+    /// The settings that are listed: name, value, description.
     pub(crate) fn show_all(&self) -> impl Iterator<Item = (&'static str, String, &'static str)> + '_ {
-        DEFINITIONS.iter().enumerate().map(|(id, d)| (d.name, self.display(id), d.description))
-    }
-
-    /// All settings, as `pg_settings` shows them.
-    pub(crate) fn describe(&self) -> impl Iterator<Item = Setting> + '_ {
-        DEFINITIONS.iter().zip(&self.current.texts).zip(&self.initial.texts).map(
-            |((definition, value), reset)| {
-                let (kind, unit, min, max, words) = match definition.kind {
-                    Kind::Bool => ("bool", None, None, None, None),
-                    Kind::Int { min, max, unit } => {
-                        ("integer", unit.name(), Some(min.to_string()), Some(max.to_string()), None)
-                    }
-                    Kind::Real { min, max, unit } => {
-                        ("real", unit.name(), Some(real_text(min)), Some(real_text(max)), None)
-                    }
-                    Kind::Word(words) => (
-                        "enum",
-                        None,
-                        None,
-                        None,
-                        Some(words.iter().map(|word| (*word).to_owned()).collect()),
-                    ),
-                    Kind::Text
-                    | Kind::Names
-                    | Kind::Encoding
-                    | Kind::DateStyle
-                    | Kind::TimeZone
-                    | Kind::Fixed => ("string", None, None, None, None),
-                };
-                Setting {
-                    name: definition.name,
-                    value: value.to_string(),
-                    unit,
-                    description: definition.description,
-                    kind,
-                    fixed: matches!(definition.kind, Kind::Fixed),
-                    min,
-                    max,
-                    words,
-                    default: definition.default.to_owned(),
-                    reset: reset.to_string(),
-                }
-            },
-        )
+        let listed = DEFINITIONS.iter().enumerate().filter(|(_, definition)| definition.is_listed());
+        listed.map(|(id, d)| (d.name, self.display(id), d.description))
     }
 
     /// The settings that results of statements can depend on, by number, of those that differ from their defaults.
@@ -325,7 +293,7 @@ impl Settings {
         match (text, find(name)) {
             // It stays as it is written.
             (Some(text), Some(id)) if matches!(DEFINITIONS[id].kind, Kind::Names) => {
-                self.store(id, text.into(), scope, progress)
+                self.store(id, text.into(), Source::Session, scope, progress)
             }
             _ => {
                 let value = text.map(str::to_owned);
@@ -354,8 +322,8 @@ impl Settings {
                 if matches!(DEFINITIONS[id].kind, Kind::Fixed) {
                     return Err(fixed(DEFINITIONS[id].name));
                 }
-                let text = self.initial.texts[id].clone();
-                self.store(id, text, scope, progress)
+                let (text, source) = (self.initial.texts[id].clone(), self.initial.sources[id]);
+                self.store(id, text, source, scope, progress)
             }
         }
     }
@@ -363,13 +331,19 @@ impl Settings {
     /// RESET ALL.
     pub(crate) fn reset_all(&mut self) {
         self.keep_before();
-        let mut current = self.initial.clone();
-        if CHARACTERISTICS.iter().any(|&id| current.texts[id] != self.current.texts[id]) {
-            let values = Arc::make_mut(&mut current);
-            CHARACTERISTICS.iter().for_each(|&id| values.texts[id] = self.current.texts[id].clone());
-        }
-        self.session = self.initial.clone();
-        self.current = current;
+        let keep = |from: &Values, ids: &[usize]| {
+            let mut values = self.initial.clone();
+            if ids.iter().any(|&id| values.texts[id] != from.texts[id]) {
+                let values = Arc::make_mut(&mut values);
+                for &id in ids {
+                    (values.texts[id], values.sources[id]) = (from.texts[id].clone(), from.sources[id]);
+                }
+            }
+            values
+        };
+        let session = keep(&self.session, &[ROLE]);
+        self.current = keep(&self.current, &[CHARACTERISTICS.as_slice(), &[ROLE]].concat());
+        self.session = session;
     }
 
     /// Counts the values that are set from now on as memory of `account`.
@@ -399,8 +373,8 @@ impl Settings {
         match id {
             Some(id) => {
                 let styles = [self.current.date_style, self.initial.date_style];
-                let text = normalise(&DEFINITIONS[id], values, styles)?;
-                self.store(id, text.into(), scope, progress)
+                let text = normalise(&DEFINITIONS[id], values, styles, &self.user)?;
+                self.store(id, text.into(), Source::Session, scope, progress)
             }
             None => self.assign_custom(name, values.first().map(String::as_str), scope, progress),
         }
@@ -441,7 +415,14 @@ impl Settings {
         Ok(())
     }
 
-    fn store(&mut self, id: usize, text: Arc<str>, scope: Scope, progress: Progress) -> Result<()> {
+    fn store(
+        &mut self,
+        id: usize,
+        text: Arc<str>,
+        source: Source,
+        scope: Scope,
+        progress: Progress,
+    ) -> Result<()> {
         if matches!(progress, Progress::Queried | Progress::Nested) {
             self.refuse_too_late(id, &text, progress)?;
         }
@@ -452,6 +433,7 @@ impl Settings {
         let change = |values: &mut Arc<Values>| {
             let values = Arc::make_mut(values);
             values.texts[id] = text.clone();
+            values.sources[id] = source;
             values.count(DEFINITIONS[id].name.into(), held.clone());
             let millis = || match text.parse::<u64>() {
                 Ok(0) | Err(_) => None,

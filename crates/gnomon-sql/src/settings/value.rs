@@ -23,11 +23,12 @@ pub(super) fn fixed(name: &str) -> SqlError {
 }
 
 /// Checks the values of a setting and puts them into the form that SHOW prints; `styles` are the DateStyle that holds
-/// and the one of new sessions.
+/// and the one of new sessions, `user` the session's.
 pub(super) fn normalise(
     definition: &Definition,
     values: &[String],
     styles: [DateStyle; 2],
+    user: &str,
 ) -> Result<String> {
     let name = definition.name;
     let value = values.first().map_or("", String::as_str);
@@ -84,6 +85,7 @@ pub(super) fn normalise(
         Kind::Text => value.to_owned(),
         Kind::Names => list_of_names(values),
         Kind::Encoding => encoding(name, value)?.into(),
+        Kind::Role => role(value, user)?,
         Kind::DateStyle => {
             let [present, default] = styles;
             let text = values.join(", ");
@@ -331,6 +333,14 @@ fn encoding(setting: &str, value: &str) -> Result<&'static str> {
         }
         None => invalid(setting, value),
     })
+}
+
+/// The role that a session acts as: its user is the only one that it can be.
+fn role(value: &str, user: &str) -> Result<String> {
+    if value == "none" || value == user {
+        return Ok(value.to_owned());
+    }
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{value}\" does not exist")))
 }
 
 /// The text of a list of names.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     AdvisoryLock, ConnectedBy, DATABASE, OWNER, Object, System,
     builder::{Rows, oid, option, string, strings, yes},
+    reference,
 };
 use crate::{
     catalog::model::Column,
@@ -44,16 +45,22 @@ fn mode_name(modes: &[(&str, &'static str)], mode: &'static str) -> &'static str
 
 pub(super) fn setting_list(system: System<'_>, rows: &mut Rows) {
     for setting in system.state.settings() {
-        let source = if setting.value == setting.default { "default" } else { "session" };
+        let [category, context, kind] = reference::setting(setting.name);
+        // A setting of the whole server in PostgreSQL can be one of sessions here.
+        let context = match (setting.fixed, context) {
+            (true, "internal" | "postmaster") | (false, "user" | "superuser") => context,
+            (true, _) => "internal",
+            (false, _) => "user",
+        };
         rows.add([
             ("name", string(setting.name)),
             ("setting", string(setting.value)),
             ("unit", option(setting.unit.map(string))),
-            ("category", string("Customized Options")),
+            ("category", string(category)),
             ("short_desc", string(setting.description)),
-            ("context", string(if setting.fixed { "internal" } else { "user" })),
-            ("vartype", string(setting.kind)),
-            ("source", string(source)),
+            ("context", string(context)),
+            ("vartype", string(if setting.fixed { kind } else { setting.kind })),
+            ("source", string(setting.source)),
             ("min_val", option(setting.min.map(string))),
             ("max_val", option(setting.max.map(string))),
             ("enumvals", option(setting.words.map(strings))),

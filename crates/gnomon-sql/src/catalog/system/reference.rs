@@ -196,6 +196,20 @@ pub(super) fn description(class: Option<Oid>, object: Oid) -> Option<&'static st
     matching.find(|one| class.is_none_or(|class| one.class == class)).map(|one| one.text)
 }
 
+/// Returns category, context and type of a setting: PostgreSQL's, or those of settings that it has not.
+pub(super) fn setting(name: &str) -> [&'static str; 3] {
+    let line = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let own = fields.next().filter(|own| *own == name);
+        own.and_then(|_| Some([fields.next()?, fields.next()?, fields.next()?]))
+    };
+    include_str!("data/settings.tsv").lines().find_map(line).unwrap_or([
+        "Customized Options",
+        "user",
+        "string",
+    ])
+}
+
 fn number(text: &str) -> u32 {
     text.parse().unwrap_or(0)
 }

@@ -148,6 +148,8 @@ pub struct Setting {
     pub default: String,
     /// The value that RESET goes back to.
     pub reset: String,
+    /// The origin of its value: `default`, `client`, `session`.
+    pub source: &'static str,
 }
 
 /// How a client is connected to the server.
