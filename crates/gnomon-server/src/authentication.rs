@@ -278,7 +278,7 @@ fn exchange(
     put_authentication(wire, SASL, &mechanisms);
     let (exchange, reply) = read_password(wire, |body| {
         let mut reader = Reader::new(body);
-        let is_bound = match reader.string().map_err(End::by)? {
+        let is_bound = match &*reader.string().map_err(End::by)? {
             scram::MECHANISM => false,
             scram::MECHANISM_PLUS if offered.is_some() => true,
             _ => {

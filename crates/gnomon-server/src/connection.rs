@@ -21,7 +21,7 @@ use gnomon_engine::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{ConnectedBy, IdleLimit, Session, SessionOptions, Sink as _},
-    types::Type,
+    types::{Type, encoding::Encoding},
 };
 
 use crate::{
@@ -74,7 +74,7 @@ fn displaced(peer: &Peer) -> Option<SqlError> {
 /// Tells a client that the system has no place for it, and why.
 pub(crate) fn refuse(socket: Socket, why: &str) {
     let mut wire = Wire::new(socket);
-    message::put_report(wire.output(), &fatal(SqlState::TOO_MANY_CONNECTIONS, why));
+    message::put_error(wire.output(), Encoding::UTF8, &fatal(SqlState::TOO_MANY_CONNECTIONS, why));
     wire.refuse();
 }
 
@@ -103,7 +103,8 @@ fn end_if_terminated(shared: &Shared, error: &SqlError) -> Result<(), End> {
 
 fn report(shared: &Shared, wire: &mut Wire, error: &SqlError) {
     count(&shared.counters.errors);
-    message::put_report(wire.output(), error);
+    let encoding = wire.encoding();
+    message::put_error(wire.output(), encoding, error);
 }
 
 fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<Infallible, End> {
@@ -162,8 +163,10 @@ struct Connection<'a> {
 impl Connection<'_> {
     /// Tells the client what it needs to know before its first statement.
     fn greet(&mut self) -> Result<(), End> {
+        let encoding = self.session.client_encoding();
+        self.wire.set_encoding(encoding);
         for (name, value) in self.session.reported_parameters() {
-            message::put_parameter_status(self.wire.output(), name, &value);
+            message::put_parameter_status(self.wire.output(), encoding, name, &value).map_err(End::by)?;
         }
         let peer = self.peer;
         put(self.wire.output(), b'K', |out| {
@@ -182,8 +185,20 @@ impl Connection<'_> {
         }
     }
 
+    /// Tells the client of an encoding that holds again, since an error has undone its change.
+    fn tell_encoding(&mut self) -> Result<(), End> {
+        let encoding = self.session.client_encoding();
+        if encoding == self.wire.encoding() {
+            return Ok(());
+        }
+        self.wire.set_encoding(encoding);
+        message::put_parameter_status(self.wire.output(), encoding, "client_encoding", encoding.name())
+            .map_err(End::by)
+    }
+
     fn ready(&mut self) -> Result<(), End> {
         self.is_ready = true;
+        self.tell_encoding()?;
         message::put_ready(self.wire.output(), self.session.status());
         self.wire.flush()
     }
@@ -215,7 +230,9 @@ impl Connection<'_> {
         if self.is_skipping && rules.is_some_and(|rules| !rules.ends_skipping) {
             return Ok(());
         }
-        let message = match self.wire.body(frame).and_then(|body| message::decode(frame.kind, body)) {
+        let encoding = self.wire.encoding();
+        let body = self.wire.body(frame);
+        let message = match body.and_then(|body| message::decode(frame.kind, body, encoding)) {
             Ok(message) => message,
             Err(error) if error.report().severity == Severity::Fatal => return Err(End::Fatal(error)),
             // The COPY is over: nothing is asked of what the client still sends of it.
@@ -232,7 +249,7 @@ impl Connection<'_> {
             Message::Bind(bind) => {
                 let bound = self
                     .shared
-                    .check_count(&bind.portal, self.session.portal_count(), "portals")
+                    .check_count(&bind.portal, self.session.open_counts().1, "portals")
                     .and_then(|()| {
                         self.session.bind(&bind.portal, &bind.statement, &bind.parameters)?;
                         self.session.set_result_formats(&bind.portal, bind.result_formats)
@@ -334,7 +351,7 @@ impl Connection<'_> {
         let shared = self.shared;
         let parsed = shared
             .check_length(sql)
-            .and_then(|()| shared.check_count(name, self.session.statement_count(), "prepared statements"))
+            .and_then(|()| shared.check_count(name, self.session.open_counts().0, "prepared statements"))
             .and_then(|()| self.session.prepare(name, sql, &types(parameter_types)?));
         self.answer(parsed, b'1')
     }
@@ -353,11 +370,18 @@ impl Connection<'_> {
                 Err(error) => return self.reject(&error),
             },
         };
-        match columns {
-            Some(columns) => message::put_row_description(self.wire.output(), &columns, &formats),
-            None => put(self.wire.output(), b'n', |_| ()),
+        let (encoding, out) = (self.wire.encoding(), self.wire.output());
+        let described = match columns {
+            Some(columns) => message::put_row_description(out, encoding, &columns, &formats),
+            None => {
+                put(out, b'n', |_| ());
+                Ok(())
+            }
+        };
+        match described {
+            Ok(()) => self.wire.pace(),
+            Err(error) => self.reject(&error),
         }
-        self.wire.pace()
     }
 
     fn execute(&mut self, portal: &str, rows_max: usize) -> Result<(), End> {

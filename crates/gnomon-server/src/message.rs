@@ -13,10 +13,12 @@
 //! it in `startup.rs`, and the yes to TLS in `wire.rs`. [`decode`] and [`rules`] say
 //! all that depends on the letter of a frontend's message, except how `startup.rs` and `authentication.rs` read.
 
+use std::borrow::Cow;
+
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{Format, ResultColumn, TransactionStatus},
-    types::{Type, binary},
+    types::{Type, encoding::Encoding},
 };
 
 /// Messages that carry no data are never longer, nor is any before authentication (as in PostgreSQL).
@@ -136,12 +138,17 @@ fn format(code: i16) -> Decoded<Format> {
 }
 
 /// Reads the body of one message from its front.
-pub struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8], Encoding);
 
 impl<'a> Reader<'a> {
-    /// Over the body of a message.
+    /// Over the body of a message whose texts are UTF-8, as before authentication.
     pub fn new(body: &'a [u8]) -> Reader<'a> {
-        Reader(body)
+        Reader(body, Encoding::UTF8)
+    }
+
+    /// The same of texts in an encoding.
+    pub fn encoded(self, encoding: Encoding) -> Reader<'a> {
+        Reader(self.0, encoding)
     }
 
     /// The next `count` bytes.
@@ -168,11 +175,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A string that ends with NUL.
-    pub fn string(&mut self) -> Decoded<&'a str> {
+    pub fn string(&mut self) -> Decoded<Cow<'a, str>> {
         let end = self.0.iter().position(|byte| *byte == 0);
         let end = end.ok_or_else(|| malformed("invalid string in message"))?;
         let bytes = self.bytes(end + 1)?;
-        binary::validate_text(&bytes[..end])
+        self.1.decode(&bytes[..end])
     }
 
     /// Whatever is left.
@@ -219,7 +226,7 @@ impl<'a> Reader<'a> {
     /// A statement or portal, which ends the message `message`.
     fn target(&mut self, message: &str) -> Decoded<(Target, String)> {
         let [kind] = self.array().map_err(|_| malformed("no data left in message"))?;
-        let name = self.string()?.to_owned();
+        let name = self.string()?.into_owned();
         self.end()?;
         let target = match kind {
             b'S' => Target::Statement,
@@ -262,21 +269,21 @@ pub fn rules(kind: u8) -> Option<Rules> {
     })
 }
 
-/// Decodes the message of type `kind` with this body.
-pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
-    let mut reader = Reader(body);
+/// Decodes the message of type `kind` with this body, whose texts are in the client's encoding.
+pub fn decode(kind: u8, body: &[u8], encoding: Encoding) -> Decoded<Message<'_>> {
+    let mut reader = Reader(body, encoding);
     let message = match kind {
-        b'Q' => Message::Query(reader.string()?.to_owned()),
+        b'Q' => Message::Query(reader.string()?.into_owned()),
         b'P' => Message::Parse {
-            name: reader.string()?.to_owned(),
-            sql: reader.string()?.to_owned(),
+            name: reader.string()?.into_owned(),
+            sql: reader.string()?.into_owned(),
             parameter_types: (0..reader.count()?)
                 .map(|_| reader.array().map(u32::from_be_bytes))
                 .collect::<Decoded<_>>()?,
         },
         b'B' => Message::Bind(Bind {
-            portal: reader.string()?.to_owned(),
-            statement: reader.string()?.to_owned(),
+            portal: reader.string()?.into_owned(),
+            statement: reader.string()?.into_owned(),
             parameters: reader.parameters()?,
             result_formats: reader.format_codes()?.into_iter().map(format).collect::<Decoded<_>>()?,
         }),
@@ -285,7 +292,7 @@ pub fn decode(kind: u8, body: &[u8]) -> Decoded<Message<'_>> {
             Message::Describe(target, name)
         }
         b'E' => Message::Execute {
-            portal: reader.string()?.to_owned(),
+            portal: reader.string()?.into_owned(),
             // A limit of zero or less is none, as PostgreSQL has it.
             rows_max: usize::try_from(reader.i32()?).unwrap_or(0),
         },
@@ -331,18 +338,52 @@ pub fn put_string(out: &mut Vec<u8>, string: &str) {
     out.push(0);
 }
 
+/// Appends a text of a client's encoding and its NUL.
+fn put_text(out: &mut Vec<u8>, encoding: Encoding, text: &str) -> Decoded<()> {
+    if encoding.is_plain() {
+        put_string(out, text);
+    } else {
+        out.extend_from_slice(&encoding.encode(&text.replace('\0', " "))?);
+        out.push(0);
+    }
+    Ok(())
+}
+
+/// Appends a message as [`put`] does; nothing if its body cannot be written.
+fn put_whole(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Decoded<()>) -> Decoded<()> {
+    let (start, mut done) = (out.len(), Ok(()));
+    put(out, kind, |out| done = body(out));
+    if done.is_err() {
+        out.truncate(start);
+    }
+    done
+}
+
 fn put_count(out: &mut Vec<u8>, count: usize) {
     // PostgreSQL limits columns to 1664 and parameters to 65535; the decoder and the planner keep both.
     out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
 }
 
+/// Appends an ErrorResponse. In place of an error with characters that the client's encoding has not, the client gets
+/// the error that says so, as from PostgreSQL.
+pub fn put_error(out: &mut Vec<u8>, encoding: Encoding, error: &SqlError) {
+    if let Err(untranslatable) = put_report(out, encoding, error) {
+        let untranslatable = untranslatable.severity(error.report().severity);
+        // Its texts are ASCII.
+        let _ = put_report(out, Encoding::UTF8, &untranslatable);
+    }
+}
+
 /// Appends an ErrorResponse or, for what is no error, a NoticeResponse.
-pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
+///
+/// # Errors
+/// 22P05.
+pub fn put_report(out: &mut Vec<u8>, encoding: Encoding, report: &SqlError) -> Decoded<()> {
     let report = report.report();
     let kind = if matches!(report.severity, Severity::Error | Severity::Fatal) { b'E' } else { b'N' };
     let severity = report.severity.word();
     let position = report.position.map(|position| position.to_string());
-    put(out, kind, |out| {
+    put_whole(out, kind, |out| {
         let fields = [
             (b'S', Some(severity)),
             (b'V', Some(severity)),
@@ -361,19 +402,23 @@ pub fn put_report(out: &mut Vec<u8>, report: &SqlError) {
         for (field, value) in fields {
             if let Some(value) = value {
                 out.push(field);
-                put_string(out, value);
+                put_text(out, encoding, value)?;
             }
         }
         out.push(0);
-    });
+        Ok(())
+    })
 }
 
 /// Appends a ParameterStatus.
-pub fn put_parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
-    put(out, b'S', |out| {
+///
+/// # Errors
+/// 22P05.
+pub fn put_parameter_status(out: &mut Vec<u8>, encoding: Encoding, name: &str, value: &str) -> Decoded<()> {
+    put_whole(out, b'S', |out| {
         put_string(out, name);
-        put_string(out, value);
-    });
+        put_text(out, encoding, value)
+    })
 }
 
 /// Appends a ReadyForQuery.
@@ -401,11 +446,19 @@ pub fn format_of<F: Copy + Default>(formats: &[F], index: usize) -> F {
 }
 
 /// Appends a RowDescription.
-pub fn put_row_description(out: &mut Vec<u8>, columns: &[ResultColumn], formats: &[Format]) {
-    put(out, b'T', |out| {
+///
+/// # Errors
+/// 22P05.
+pub fn put_row_description(
+    out: &mut Vec<u8>,
+    encoding: Encoding,
+    columns: &[ResultColumn],
+    formats: &[Format],
+) -> Decoded<()> {
+    put_whole(out, b'T', |out| {
         put_count(out, columns.len());
         for (index, column) in columns.iter().enumerate() {
-            put_string(out, &column.name);
+            put_text(out, encoding, &column.name)?;
             out.extend_from_slice(&column.table.to_be_bytes());
             out.extend_from_slice(&column.attribute.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
@@ -413,7 +466,8 @@ pub fn put_row_description(out: &mut Vec<u8>, columns: &[ResultColumn], formats:
             out.extend_from_slice(&column.ty.modifier.to_be_bytes());
             put_format(out, format_of(formats, index));
         }
-    });
+        Ok(())
+    })
 }
 
 /// Appends a ParameterDescription.
@@ -453,7 +507,9 @@ mod tests {
     #[test]
     fn types_with_rules_are_those_that_are_decoded() {
         for kind in 0..=u8::MAX {
-            let is_refused = matches!(decode(kind, b""), Err(error) if error.report().message.starts_with("invalid frontend"));
+            let decoded = decode(kind, b"", Encoding::UTF8);
+            let is_refused =
+                decoded.is_err_and(|error| error.report().message.starts_with("invalid frontend"));
             assert_eq!(rules(kind).is_some(), !is_refused, "{kind}");
         }
     }

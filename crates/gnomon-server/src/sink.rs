@@ -6,7 +6,7 @@ use gnomon_engine::Interrupt;
 use gnomon_sql::{
     Notice, Result, SqlError, SqlState,
     session::{CopySource, Format, Mark, ResultColumn, Sink},
-    types::{Context, Datum, Type, binary, limit::row_bytes, text},
+    types::{Context, Datum, Type, binary, encoding::Encoding, limit::row_bytes, text},
 };
 
 use crate::{
@@ -64,7 +64,8 @@ impl<'a> WireSink<'a> {
     fn begin_rows(&mut self, columns: &[ResultColumn]) -> Result<()> {
         self.types = columns.iter().map(|column| column.ty.ty).collect();
         if self.describes {
-            message::put_row_description(self.wire.output(), columns, self.formats);
+            let encoding = self.wire.encoding();
+            message::put_row_description(self.wire.output(), encoding, columns, self.formats)?;
             self.pace()?;
         }
         Ok(())
@@ -127,7 +128,9 @@ impl<'a> WireSink<'a> {
     /// The bytes of a value that are the same in memory and on the wire.
     fn plain<'d>(&self, index: usize, datum: &'d Datum) -> Option<&'d [u8]> {
         match (datum, format_of(self.formats, index)) {
-            (Datum::Text(text) | Datum::Bpchar(text), _) => Some(text.as_bytes()),
+            (Datum::Text(text) | Datum::Bpchar(text), _) if self.wire.encoding().is_plain() => {
+                Some(text.as_bytes())
+            }
             (Datum::Bytea(bytes), Format::Binary) => Some(bytes),
             _ => None,
         }
@@ -139,11 +142,12 @@ impl<'a> WireSink<'a> {
             return Ok(Cow::Borrowed(bytes));
         }
         let ty = self.types.get(index).copied().unwrap_or(Type::Text);
+        let encoding = self.wire.encoding();
         Ok(Cow::Owned(match format_of(self.formats, index) {
-            Format::Text => text::output(context, datum, ty)?.into_bytes(),
+            Format::Text => encoding.encode(&text::output(context, datum, ty)?)?.into_owned(),
             Format::Binary => {
                 let mut out = Vec::new();
-                binary::send(datum, ty, &mut out);
+                binary::send(datum, ty, encoding, &mut out)?;
                 out
             }
         }))
@@ -192,7 +196,7 @@ impl Sink for WireSink<'_> {
         if row_bytes(row) > LARGE_ROW_BYTES {
             return self.large_row(context, row);
         }
-        let out = self.wire.output();
+        let (encoding, out) = (self.wire.encoding(), self.wire.output());
         let start = out.len();
         out.extend_from_slice(b"D\0\0\0\0");
         out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -204,16 +208,18 @@ impl Sink for WireSink<'_> {
             }
             out.extend_from_slice(&[0; 4]);
             let ty = self.types.get(index).copied().unwrap_or(Type::Text);
-            match format_of(self.formats, index) {
+            let written = match format_of(self.formats, index) {
                 Format::Text => {
                     self.text.clear();
-                    if let Err(error) = text::write(context, datum, ty, &mut self.text) {
-                        out.truncate(start); // a row goes out whole or not at all
-                        return Err(error);
-                    }
-                    out.extend_from_slice(self.text.as_bytes());
+                    text::write(context, datum, ty, &mut self.text)
+                        .and_then(|()| encoding.encode(&self.text))
+                        .map(|bytes| out.extend_from_slice(&bytes))
                 }
-                Format::Binary => binary::send(datum, ty, out),
+                Format::Binary => binary::send(datum, ty, encoding, out),
+            };
+            if let Err(error) = written {
+                out.truncate(start); // a row goes out whole or not at all
+                return Err(error);
             }
             let length = i32::try_from(out.len() - at - 4).unwrap_or(i32::MAX);
             out[at..at + 4].copy_from_slice(&length.to_be_bytes());
@@ -242,12 +248,17 @@ impl Sink for WireSink<'_> {
     }
 
     fn notice(&mut self, notice: Notice) -> Result<()> {
-        message::put_report(self.wire.output(), &notice);
+        let encoding = self.wire.encoding();
+        message::put_report(self.wire.output(), encoding, &notice)?;
         self.pace()
     }
 
     fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
-        message::put_parameter_status(self.wire.output(), name, value);
+        if name == "client_encoding" {
+            self.wire.set_encoding(Encoding::named(value).unwrap_or(Encoding::UTF8));
+        }
+        let encoding = self.wire.encoding();
+        message::put_parameter_status(self.wire.output(), encoding, name, value)?;
         self.pace()
     }
 
@@ -315,7 +326,7 @@ impl CopySource for WireCopySource<'_, '_> {
                 message::COPY_DATA => Ok(Some(body.to_vec())),
                 message::COPY_DONE => Ok(None),
                 message::COPY_FAIL => {
-                    let why = Reader::new(body).string()?;
+                    let why = Reader::new(body).encoded(self.sink.wire.encoding()).string()?;
                     Err(SqlError::new(SqlState::QUERY_CANCELED, format!("COPY from stdin failed: {why}")))
                 }
                 // "Frontends may send them, the backend ignores them during copy-in" (the protocol's rules).

@@ -112,8 +112,8 @@ fn parse(minor_version: i32, mut reader: Reader<'_>) -> Decoded<Startup> {
         if name.is_empty() {
             break;
         }
-        let value = reader.string()?.to_owned();
-        match name {
+        let value = reader.string()?.into_owned();
+        match &*name {
             "user" => startup.user = value,
             "database" => startup.database = value,
             "options" => parse_options(&value, &mut startup.settings)?,
@@ -122,8 +122,8 @@ fn parse(minor_version: i32, mut reader: Reader<'_>) -> Decoded<Startup> {
                     return Err(SqlError::unsupported("the replication protocol"));
                 }
             }
-            _ if name.starts_with("_pq_.") => startup.unknown.push(name.to_owned()),
-            _ => startup.settings.push((name.to_owned(), value)),
+            _ if name.starts_with("_pq_.") => startup.unknown.push(name.into_owned()),
+            _ => startup.settings.push((name.into_owned(), value)),
         }
     }
     if !reader.is_empty() {

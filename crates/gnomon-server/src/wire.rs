@@ -21,6 +21,7 @@ use gnomon_sql::{
     Severity, SqlError,
     memory::Held,
     session::{ConnectedBy, Mark},
+    types::encoding::Encoding,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
@@ -204,6 +205,8 @@ pub struct Wire {
     output: Vec<u8>,
     /// Number of times that output has left.
     sent: u64,
+    /// The encoding of the client's texts.
+    encoding: Encoding,
     /// Once a write has failed, nothing is written any more.
     broken: bool,
     idle_timeout: Option<Duration>,
@@ -224,10 +227,21 @@ impl Wire {
             input_memory: None,
             output: Vec::with_capacity(INPUT_BYTES),
             sent: 0,
+            encoding: Encoding::UTF8,
             broken: false,
             idle_timeout: None,
             read_timeout: None,
         }
+    }
+
+    /// The encoding of the client's texts.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Sets the encoding of the texts that follow.
+    pub fn set_encoding(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
     }
 
     /// Counts the memory of long messages as a part of `memory`. A message that does not fit is skipped, and its

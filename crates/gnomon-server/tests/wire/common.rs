@@ -264,12 +264,24 @@ pub fn rows(messages: &[RawMessage]) -> Vec<Vec<Option<String>>> {
             values.push((length >= 0).then(|| {
                 let (value, after) = rest.split_at(length as usize);
                 rest = after;
-                String::from_utf8_lossy(value).into_owned()
+                text(value)
             }));
         }
         values
     };
     messages.iter().filter(|(kind, _)| *kind == b'D').map(|(_, body)| row(body)).collect()
+}
+
+/// Bytes as text; if they are not UTF-8, the upper ones as `\xHH`.
+pub fn text(bytes: &[u8]) -> String {
+    let escaped = |byte: &u8| match byte.is_ascii() {
+        true => char::from(*byte).to_string(),
+        false => format!("\\x{byte:02x}"),
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(escaped).collect(),
+    }
 }
 
 /// Random bytes.

@@ -3,7 +3,8 @@
 //! `sequences.txt` has both: `> ` a message to the server, `< ` a reply. Replies are read behind Sync, Flush, a simple
 //! query, and `> .`, which sends nothing and so waits for what comes without being asked for. A message of any content is
 //! `raw`, its type, and its body, in which `\xHH` is a byte; `< closed` is the end of the connection. A line `# title`
-//! begins a sequence, on a connection of its own; `malformed.txt` has those whose messages are wrong in themselves, and
+//! begins a sequence, on a connection of its own; `malformed.txt` has those whose messages are wrong in themselves,
+//! `encodings.txt` those of clients that do not use UTF-8 (bytes that are not UTF-8 stand as `\xHH`), and
 //! `parameters.txt` asks for the types that statements give their parameters, without the places of errors. With
 //! `GNOMON_WIRE_RECORD=HOST:PORT/USER/DATABASE` the replies are recorded anew from that server.
 
@@ -12,9 +13,10 @@ use std::{fmt::Write, net::TcpStream, time::Duration};
 use super::common::*;
 
 /// The fixtures: names of files, and what is in them.
-const FIXTURES: [(&str, &str); 3] = [
+const FIXTURES: [(&str, &str); 4] = [
     ("sequences.txt", include_str!("sequences.txt")),
     ("malformed.txt", include_str!("malformed.txt")),
+    ("encodings.txt", include_str!("encodings.txt")),
     (PARAMETERS, include_str!("parameters.txt")),
 ];
 const PARAMETERS: &str = "parameters.txt";
@@ -81,7 +83,7 @@ fn shown((kind, body): &RawMessage) -> Option<String> {
     let mut out = String::from(*kind as char);
     let number =
         |at: usize, bytes: usize| body[at..at + bytes].iter().fold(0_i64, |n, b| n << 8 | i64::from(*b));
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').replace('\n', "\\n");
+    let text = |bytes: &[u8]| text(bytes).trim_end_matches('\0').replace('\n', "\\n");
     match kind {
         b'S' | b'K' | b'R' => return None,
         b'C' | b'Z' | b'd' => write!(out, " {}", text(body)).unwrap(),

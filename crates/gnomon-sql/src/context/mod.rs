@@ -116,6 +116,9 @@ impl SessionContext {
         for (name, value) in &options.facts {
             settings.set_fixed(name, value)?;
         }
+        if options.connection.is_some() {
+            settings.allow_conversion();
+        }
         for (role, source) in [("", Source::Global), (options.user.as_str(), Source::User)] {
             for (name, value) in defaults.settings_of(role) {
                 // A value that a newer program does not take any more must not prevent sessions.

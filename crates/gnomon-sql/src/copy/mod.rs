@@ -21,7 +21,7 @@ use crate::{
     dml::{BoundCheck, Output, TableReader, TableWriter, bind_checks, default_of, missing_column},
     query::{Binder, ExecContext, Expr, ResultColumn, Scope, into_clause, plan_query},
     sink::{Sink, Tag},
-    types::{ColumnType, Context, Datum, Row, Type, binary, text},
+    types::{ColumnType, Context, Datum, Row, Type, binary, encoding::Encoding, text},
 };
 
 /// The bytes that binary data begin with.
@@ -45,7 +45,7 @@ struct Target {
 
 /// Runs a COPY. Returns the command tag.
 pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sink) -> Result<Tag> {
-    let options = Options::of(copy)?;
+    let options = Options::of(copy, session.settings.encoding())?;
     if let CopySource::Query(statement) = &copy.source
         && let Statement::Query(query) = &**statement
         && into_clause(&query.body).is_some()
@@ -122,7 +122,7 @@ fn copy_from(
             }
             row.clear();
             row.resize(table.columns.len(), Datum::Null);
-            read_row(ctx.types, &table, &target.positions, &rows, is_binary, &mut row)?;
+            read_row(ctx.types, &table, &target.positions, &rows, &mut row)?;
             let here = |error| at_line(error, &table, &rows);
             for (position, default) in &target.defaults {
                 row[*position] = default.eval(&[], ctx).map_err(here)?;
@@ -308,7 +308,6 @@ fn read_row(
     table: &Table,
     positions: &[usize],
     rows: &Rows<'_>,
-    is_binary: bool,
     row: &mut Row,
 ) -> Result<()> {
     if rows.width() > positions.len() {
@@ -325,18 +324,27 @@ fn read_row(
             return Err(at_line(error, table, rows));
         }
         let Some(bytes) = rows.field(i) else { continue };
-        let value = read_value(context, bytes, column.ty, is_binary);
+        let value = read_value(context, bytes, column.ty, rows.binary_encoding());
         row[position] = value.map_err(|error| {
-            let value = if is_binary { String::new() } else { format!(": \"{}\"", shown(bytes)) };
+            let value = if rows.binary_encoding().is_some() {
+                String::new()
+            } else {
+                format!(": \"{}\"", shown(bytes))
+            };
             error.context(format!("{}, column {}{value}", place(table, rows.line), column.name))
         })?;
     }
     Ok(())
 }
 
-fn read_value(context: &Context<'_>, bytes: &[u8], ty: ColumnType, is_binary: bool) -> Result<Datum> {
-    if is_binary {
-        binary::receive(bytes, ty)
+fn read_value(
+    context: &Context<'_>,
+    bytes: &[u8],
+    ty: ColumnType,
+    binary: Option<Encoding>,
+) -> Result<Datum> {
+    if let Some(encoding) = binary {
+        binary::receive(bytes, ty, encoding)
     } else {
         text::input(context, binary::validate_text(bytes)?, ty)
     }
@@ -398,7 +406,7 @@ impl<'a> Out<'a> {
 
     fn send(&mut self) -> Result<()> {
         if !self.writer.buffer.is_empty() {
-            self.sink.copy_data(&self.writer.buffer)?;
+            self.sink.copy_data(&self.writer.encoded()?)?;
             self.writer.buffer.clear();
         }
         Ok(())

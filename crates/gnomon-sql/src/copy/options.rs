@@ -5,6 +5,7 @@ use gnomon_parser::ast::{Copy, DefinitionItem, OptionValue};
 use crate::{
     Result, SqlError, SqlState,
     syntax::{option_is_on, option_text},
+    types::encoding::Encoding,
 };
 
 /// The form of the data.
@@ -62,6 +63,10 @@ pub(crate) struct Options {
     pub(super) force_quote: Columns,
     pub(super) force_not_null: Columns,
     pub(super) force_null: Columns,
+    /// Of the data as text.
+    pub(super) encoding: Encoding,
+    /// Of texts in binary data.
+    pub(super) client_encoding: Encoding,
 }
 
 fn wrong(message: impl Into<String>) -> SqlError {
@@ -99,7 +104,7 @@ pub(crate) fn freezes(copy: &Copy) -> Result<bool> {
 }
 
 impl Options {
-    pub(crate) fn of(copy: &Copy) -> Result<Options> {
+    pub(crate) fn of(copy: &Copy, client_encoding: Encoding) -> Result<Options> {
         for (number, option) in copy.options.iter().enumerate() {
             if copy.options[..number].iter().any(|before| before.name.name == option.name.name) {
                 let error = SqlError::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options");
@@ -132,6 +137,8 @@ impl Options {
             force_quote: none.clone(),
             force_not_null: none.clone(),
             force_null: none,
+            encoding: client_encoding,
+            client_encoding,
         };
         let mut escape = None;
         for option in &copy.options {
@@ -172,11 +179,10 @@ impl Options {
                     options.force_null = columns(option)?;
                 }
                 "encoding" => {
-                    let encoding = option_text(option)?.to_ascii_lowercase().replace(['-', '_'], "");
-                    // In SQL_ASCII, bytes stay as they are.
-                    if !matches!(encoding.as_str(), "utf8" | "unicode" | "sqlascii") {
-                        return Err(wrong(format!("the encoding {encoding} is not supported: use UTF8")));
-                    }
+                    options.encoding = Encoding::named(option_text(option)?).ok_or_else(|| {
+                        let message = "argument to option \"encoding\" must be a valid encoding name";
+                        SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message).at(option.name.position)
+                    })?;
                 }
                 other => {
                     return Err(SqlError::new(
@@ -189,6 +195,9 @@ impl Options {
         }
         options.escape = escape.unwrap_or(options.quote);
         options.check(copy)?;
+        if !options.encoding.is_known() {
+            return Err(SqlError::unsupported(format!("the encoding {} of COPY", options.encoding.name())));
+        }
         Ok(options)
     }
 

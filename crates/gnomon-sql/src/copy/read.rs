@@ -7,7 +7,7 @@ use super::{
     lines::{FoundLine, LineSearch, Newline},
     options::{DataFormat, Header, Options},
 };
-use crate::{Result, SqlError, SqlState, sink::CopySource};
+use crate::{Result, SqlError, SqlState, sink::CopySource, types::encoding::Encoding};
 
 /// Data that is consumed from the front gives its room back once there is this much of it, in bytes.
 const COMPACT_BYTES: usize = 1 << 16;
@@ -21,6 +21,10 @@ fn bad(message: impl Into<String>) -> SqlError {
 /// The pieces as one stream.
 struct Input<'a> {
     source: Box<dyn CopySource + 'a>,
+    /// Of the pieces, if they are text.
+    encoding: Encoding,
+    /// The beginning of a character whose end is in the next piece.
+    cut: Vec<u8>,
     buffer: Vec<u8>,
     start: usize,
     ended: bool,
@@ -47,11 +51,31 @@ impl Input<'_> {
             ));
         }
         match self.source.next()? {
-            Some(piece) if self.buffer.is_empty() => self.buffer = piece,
-            Some(piece) => self.buffer.extend_from_slice(&piece),
-            None => self.ended = true,
+            Some(piece) => {
+                let piece = self.decode(piece)?;
+                match self.buffer.is_empty() {
+                    true => self.buffer = piece,
+                    false => self.buffer.extend_from_slice(&piece),
+                }
+            }
+            None => {
+                // An end within a character.
+                self.encoding.decode(&self.cut)?;
+                self.ended = true;
+            }
         }
         Ok(!self.ended)
+    }
+
+    /// Brings a piece to the encoding of the database, with what the piece before it ended in.
+    fn decode(&mut self, piece: Vec<u8>) -> Result<Vec<u8>> {
+        if self.encoding.is_plain() {
+            return Ok(piece);
+        }
+        let mut bytes = std::mem::take(&mut self.cut);
+        bytes.extend(piece);
+        self.cut = bytes.split_off(self.encoding.whole_characters(&bytes));
+        Ok(self.encoding.decode(&bytes)?.into_owned().into_bytes())
     }
 
     /// Makes `count` bytes available; false if the data ends before.
@@ -115,7 +139,18 @@ impl<'a> Rows<'a> {
         Ok(Rows {
             force_not_null: options.force_not_null.among(columns)?,
             force_null: options.force_null.among(columns)?,
-            input: Input { source, buffer: Vec::new(), start: 0, ended: false },
+            input: Input {
+                source,
+                encoding: if options.format == DataFormat::Binary {
+                    Encoding::UTF8
+                } else {
+                    options.encoding
+                },
+                cut: Vec::new(),
+                buffer: Vec::new(),
+                start: 0,
+                ended: false,
+            },
             options,
             values: Vec::new(),
             fields: Vec::new(),
@@ -125,6 +160,11 @@ impl<'a> Rows<'a> {
             begun: false,
             finished: false,
         })
+    }
+
+    /// The encoding of texts in fields of binary form, if the fields have it.
+    pub(super) fn binary_encoding(&self) -> Option<Encoding> {
+        (self.options.format == DataFormat::Binary).then_some(self.options.client_encoding)
     }
 
     /// Returns how many fields the present row has.
@@ -471,7 +511,7 @@ mod tests {
         let sql = format!("COPY t FROM STDIN WITH ({with})");
         let statements = parse(&sql).unwrap();
         let Statement::Copy(copy) = &statements[0].statement else { panic!("not COPY") };
-        let options = Options::of(copy)?;
+        let options = Options::of(copy, Encoding::UTF8)?;
         let pieces = data.chunks(piece).map(<[u8]>::to_vec).collect();
         let columns = ["a".to_owned(), "b".to_owned()];
         let mut rows = Rows::new(Box::new(Pieces(pieces)), options, &columns)?;

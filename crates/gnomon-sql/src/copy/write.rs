@@ -1,9 +1,15 @@
 //! COPY TO: rows as text, CSV or binary data.
 
+use std::borrow::Cow;
+
 use super::options::{DataFormat, Header, Options};
 use crate::{
     Result,
-    types::{Context, Datum, Type, binary, text},
+    types::{
+        Context, Datum, Type,
+        binary::{self, validate_text},
+        text,
+    },
 };
 
 /// Writes rows into a buffer.
@@ -40,6 +46,14 @@ impl Writer {
         self.options.format == DataFormat::Binary
     }
 
+    /// The contents of the buffer in the encoding of the data.
+    pub(super) fn encoded(&self) -> Result<Cow<'_, [u8]>> {
+        if self.is_binary() || self.options.encoding.is_plain() {
+            return Ok(Cow::Borrowed(&self.buffer));
+        }
+        self.options.encoding.encode(validate_text(&self.buffer)?)
+    }
+
     pub(super) fn row(&mut self, context: &Context<'_>, row: &[Datum]) -> Result<()> {
         if self.options.format == DataFormat::Binary {
             // Results have at most 1664 columns.
@@ -52,7 +66,7 @@ impl Writer {
                 }
                 let at = self.buffer.len();
                 self.buffer.extend_from_slice(&[0; 4]);
-                binary::send(value, *ty, &mut self.buffer);
+                binary::send(value, *ty, self.options.client_encoding, &mut self.buffer)?;
                 let length = i32::try_from(self.buffer.len() - at - 4).unwrap_or(i32::MAX);
                 self.buffer[at..at + 4].copy_from_slice(&length.to_be_bytes());
             }

@@ -9,12 +9,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{
-        Context, Datum, Type,
-        binary::{send, validate_text},
-        limit::Pace,
-        text as text_form,
-    },
+    types::{Context, Datum, Type, binary::send, encoding::Encoding, limit::Pace, text as text_form},
 };
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -173,19 +168,42 @@ fn declare_binary_forms(all: &mut Declarations) {
     for (name, ty) in functions {
         all.add(name, &[ty], Type::Bytea, |_, a| {
             let (value, mut out) = (any(a, 0)?, Vec::new());
-            send(value, value.natural_type(), &mut out);
+            send(value, value.natural_type(), Encoding::UTF8, &mut out)?;
             Ok(Datum::Bytea(out.into()))
         });
     }
 }
 
-/// Only UTF-8 is known as an encoding of text.
-fn check_encoding(name: &str) -> Result<()> {
-    if matches!(name.to_ascii_uppercase().as_str(), "UTF8" | "UTF-8" | "UNICODE" | "SQL_ASCII") {
-        Ok(())
-    } else {
-        Err(SqlError::unsupported(format!("encoding \"{name}\"")))
+/// The encoding of a name; `role` says in an error which of a function's encodings it is.
+fn encoding_named(role: &str, name: &str) -> Result<Encoding> {
+    let encoding =
+        Encoding::named(name).ok_or_else(|| invalid(format!("invalid {role}encoding name \"{name}\"")))?;
+    match encoding.is_known() {
+        true => Ok(encoding),
+        false => Err(SqlError::unsupported(format!("encoding \"{name}\""))),
     }
+}
+
+/// Functions that bring text to other encodings, as bytes.
+fn declare_conversions(all: &mut Declarations) {
+    all.add("convert_from", &[Type::Bytea, Type::Text], Type::Text, |_, a| {
+        let encoding = encoding_named("source ", text(a, 1)?)?;
+        Ok(Datum::text(encoding.decode(bytes(a, 0)?)?))
+    });
+    all.add("convert_to", &[Type::Text, Type::Text], Type::Bytea, |_, a| {
+        let encoding = encoding_named("destination ", text(a, 1)?)?;
+        Ok(Datum::Bytea(encoding.encode(text(a, 0)?)?.into()))
+    });
+    all.add("convert", &[Type::Bytea, Type::Name, Type::Name], Type::Bytea, |_, a| {
+        let from = encoding_named("source ", text(a, 1)?)?;
+        let to = encoding_named("destination ", text(a, 2)?)?;
+        Ok(Datum::Bytea(to.encode(&from.decode(bytes(a, 0)?)?)?.into()))
+    });
+    all.add("length", &[Type::Bytea, Type::Name], Type::Int4, |_, a| {
+        let encoding = encoding_named("", text(a, 1)?)?;
+        let characters = encoding.decode(bytes(a, 0)?)?.chars().count();
+        Ok(Datum::Int4(i32::try_from(characters).unwrap_or(i32::MAX)))
+    });
 }
 
 pub(super) fn declare(all: &mut Declarations) {
@@ -217,14 +235,7 @@ pub(super) fn declare(all: &mut Declarations) {
     });
     all.add("md5", &[Type::Text], Type::Text, |_, a| Ok(md5(text(a, 0)?.as_bytes())));
     all.add("md5", &[Type::Bytea], Type::Text, |_, a| Ok(md5(bytes(a, 0)?)));
-    all.add("convert_from", &[Type::Bytea, Type::Text], Type::Text, |_, a| {
-        check_encoding(text(a, 1)?)?;
-        Ok(Datum::text(validate_text(bytes(a, 0)?)?))
-    });
-    all.add("convert_to", &[Type::Text, Type::Text], Type::Bytea, |_, a| {
-        check_encoding(text(a, 1)?)?;
-        Ok(Datum::Bytea(text(a, 0)?.as_bytes().into()))
-    });
+    declare_conversions(all);
     all.add("sha224", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha224>(bytes(a, 0)?)));
     all.add("sha256", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha256>(bytes(a, 0)?)));
     all.add("sha384", &[Type::Bytea], Type::Bytea, |_, a| Ok(digest::<Sha384>(bytes(a, 0)?)));

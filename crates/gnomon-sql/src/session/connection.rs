@@ -14,6 +14,7 @@ use crate::{
     sink::{Sink, Tag},
     statement::{Executor, Procedures, begin, plan},
     syntax::{self, Written, is_planned},
+    types::encoding::Encoding,
 };
 
 /// A session: what a connection talks to. Dropped, it rolls back what it has not committed.
@@ -58,6 +59,11 @@ impl Session {
     /// The value of a setting, such as `server_version`, as SHOW prints it.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.context.settings.show(name).ok().map(|(_, value)| value)
+    }
+
+    /// The encoding of the texts that the client sends and gets.
+    pub fn client_encoding(&self) -> Encoding {
+        self.context.settings.encoding()
     }
 
     /// The settings that a client is told of when it connects: names and values.

@@ -27,7 +27,7 @@ pub(super) fn copy_returned(
     command: Command<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
-    let options = copy::Options::of(copy)?;
+    let options = copy::Options::of(copy, executor.session.settings.encoding())?;
     let mut plan_it = |session: &mut SessionContext| plan(session, change, command.types);
     let planned = plan_it(executor.session)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;

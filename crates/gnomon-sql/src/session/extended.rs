@@ -18,7 +18,7 @@ use crate::{
     settings::PlanCacheMode,
     sink::{Sink, Tag},
     syntax::on_fit_stack,
-    types::{ColumnType, Context, Datum, Type, binary, text},
+    types::{ColumnType, Context, Datum, Type, binary, encoding::Encoding, text},
 };
 
 impl Session {
@@ -92,10 +92,11 @@ impl Session {
         let unbound = self.opened.unbound(&mut self.context, portal, statement, parameters.len())?;
         let mut params = Vec::with_capacity(parameters.len());
         if !parameters.is_empty() {
+            let encoding = self.context.settings.encoding();
             let scope = self.context.binding_scope();
             let context = &scope.types();
             for (number, (value, ty)) in (1..).zip(parameters.iter().zip(&*unbound.types())) {
-                params.push(decode(context, number, *value, *ty)?);
+                params.push(decode(context, encoding, number, *value, *ty)?);
             }
         }
         self.context.interrupt.check()?;
@@ -233,14 +234,9 @@ impl Session {
         Ok(PortalState::Complete)
     }
 
-    /// Returns how many prepared statements there are.
-    pub fn statement_count(&self) -> usize {
-        self.opened.statements.len()
-    }
-
-    /// Returns how many portals there are.
-    pub fn portal_count(&self) -> usize {
-        self.opened.portals.len()
+    /// Returns how many prepared statements and how many portals there are.
+    pub fn open_counts(&self) -> (usize, usize) {
+        (self.opened.statements.len(), self.opened.portals.len())
     }
 
     /// Forgets a prepared statement; no error if there is none.
@@ -309,11 +305,17 @@ fn measure(session: &Session, portal: &Portal) -> Option<Measure> {
 }
 
 /// A parameter as the client sent it, and its number.
-fn decode(context: &Context<'_>, number: usize, value: Option<(Format, &[u8])>, ty: Type) -> Result<Datum> {
+fn decode(
+    context: &Context<'_>,
+    encoding: Encoding,
+    number: usize,
+    value: Option<(Format, &[u8])>,
+    ty: Type,
+) -> Result<Datum> {
     let target = ColumnType { ty, modifier: -1 };
     match value {
         None => Ok(Datum::Null),
-        Some((Format::Binary, bytes)) => binary::receive_parameter(bytes, target, number),
-        Some((Format::Text, bytes)) => text::input(context, binary::validate_text(bytes)?, target),
+        Some((Format::Binary, bytes)) => binary::receive_parameter(bytes, target, encoding, number),
+        Some((Format::Text, bytes)) => text::input(context, &encoding.decode(bytes)?, target),
     }
 }

@@ -26,7 +26,10 @@ use self::{
 use crate::{
     Result, SqlError, SqlState,
     memory::{Account, Held},
-    types::datetime::{DateStyle, IntervalStyle, Zone},
+    types::{
+        datetime::{DateStyle, IntervalStyle, Zone},
+        encoding::Encoding,
+    },
 };
 
 pub(crate) use self::{
@@ -50,6 +53,7 @@ struct Values {
     interval_style: IntervalStyle,
     extra_float_digits: i32,
     bytea_escape: bool,
+    encoding: Encoding,
     statement_timeout: Option<Duration>,
     lock_timeout: Option<Duration>,
     deadlock_timeout: Duration,
@@ -89,6 +93,8 @@ pub(crate) struct Settings {
     user: Arc<str>,
     /// The account of the memory of values, once there is one.
     account: Option<Arc<Account>>,
+    /// True if texts on their way to the client can be encoded otherwise than as UTF-8.
+    converts: bool,
     /// Values that RESET goes back to: the defaults, and those that the client gave when it connected.
     initial: Arc<Values>,
     /// Values that hold beyond the transaction.
@@ -183,6 +189,7 @@ impl Settings {
             interval_style: IntervalStyle::Postgres,
             extra_float_digits: 1,
             bytea_escape: false,
+            encoding: Encoding::UTF8,
             statement_timeout: None,
             lock_timeout: None,
             deadlock_timeout: Duration::ZERO,
@@ -191,6 +198,7 @@ impl Settings {
         Settings {
             account: None,
             user: user.into(),
+            converts: false,
             initial: values.clone(),
             session: values.clone(),
             current: values,
@@ -206,6 +214,11 @@ impl Settings {
         }
         (self.initial, self.current) = (self.session.clone(), self.session.clone());
         Ok(())
+    }
+
+    /// Allows client encodings other than UTF8: the client gets bytes.
+    pub(crate) fn allow_conversion(&mut self) {
+        self.converts = true;
     }
 
     /// Gives a value to a setting that clients cannot set. To be called before anything else is set.
@@ -374,6 +387,9 @@ impl Settings {
             Some(id) => {
                 let styles = [self.current.date_style, self.initial.date_style];
                 let text = normalise(&DEFINITIONS[id], values, styles, &self.user)?;
+                if id == Id::client_encoding as usize {
+                    self.check_encoding(&text)?;
+                }
                 self.store(id, text.into(), Source::Session, scope, progress)
             }
             None => self.assign_custom(name, values.first().map(String::as_str), scope, progress),
@@ -413,6 +429,16 @@ impl Settings {
             change(&mut self.session);
         }
         Ok(())
+    }
+
+    /// Refuses an encoding that texts cannot be brought to here.
+    fn check_encoding(&self, name: &str) -> Result<()> {
+        match Encoding::named(name) {
+            Some(encoding) if encoding.is_plain() || self.converts => Ok(()),
+            _ => Err(SqlError::unsupported(format!(
+                "the client encoding {name} in the process of the database"
+            ))),
+        }
     }
 
     fn store(
@@ -455,6 +481,8 @@ impl Settings {
                 values.extra_float_digits = text.parse().unwrap_or(1);
             } else if id == Id::bytea_output as usize {
                 values.bytea_escape = &*text == "escape";
+            } else if id == Id::client_encoding as usize {
+                values.encoding = Encoding::named(&text).unwrap_or(Encoding::UTF8);
             } else if id == Id::TimeZone as usize {
                 values.zone = Zone::parse(&text).unwrap_or(Zone::UTC);
             }
@@ -572,6 +600,11 @@ impl Settings {
     /// True if the body of a new procedure is checked.
     pub(crate) fn check_function_bodies(&self) -> bool {
         &*self.current.texts[Id::check_function_bodies as usize] == "on"
+    }
+
+    /// The encoding of the client's texts.
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.current.encoding
     }
 
     /// True if updates that commute share locks.

@@ -1,6 +1,9 @@
-//! Values in PostgreSQL's binary form, as the extended protocol and COPY BINARY carry them.
+//! Values in PostgreSQL's binary form, as the extended protocol and COPY BINARY carry them. Their texts are in the
+//! client's encoding.
 
-use super::{ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, datetime, numeric, text};
+use super::{
+    ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, datetime, encoding::Encoding, numeric, text,
+};
 use crate::{Result, SqlError, SqlState};
 
 fn invalid(message: impl Into<String>) -> SqlError {
@@ -54,30 +57,42 @@ pub fn validate_text(bytes: &[u8]) -> Result<&str> {
 /// Reads a value of a column type from its binary form.
 ///
 /// # Errors
-/// 22P03 and 08P01 for malformed bytes, 22021 for bad text, and what the type's modifier asks (22001, 22003).
-pub fn receive(bytes: &[u8], target: ColumnType) -> Result<Datum> {
-    receive_whole(bytes, target, || "incorrect binary data format".into())
+/// 22P03 and 08P01 for malformed bytes, 22021 and 22P05 for bad text, and what the type's modifier asks (22001, 22003).
+pub fn receive(bytes: &[u8], target: ColumnType, encoding: Encoding) -> Result<Datum> {
+    receive_whole(bytes, target, encoding, || "incorrect binary data format".into())
 }
 
 /// Reads the value of the parameter with this number (from 1) as [`receive`] does.
 ///
 /// # Errors
 /// As there.
-pub fn receive_parameter(bytes: &[u8], target: ColumnType, number: usize) -> Result<Datum> {
-    receive_whole(bytes, target, || format!("incorrect binary data format in bind parameter {number}"))
+pub fn receive_parameter(
+    bytes: &[u8],
+    target: ColumnType,
+    encoding: Encoding,
+    number: usize,
+) -> Result<Datum> {
+    receive_whole(bytes, target, encoding, || {
+        format!("incorrect binary data format in bind parameter {number}")
+    })
 }
 
 /// Reads a value that all the bytes are of; `otherwise` is the message if some are left over.
-fn receive_whole(bytes: &[u8], target: ColumnType, otherwise: impl FnOnce() -> String) -> Result<Datum> {
+fn receive_whole(
+    bytes: &[u8],
+    target: ColumnType,
+    encoding: Encoding,
+    otherwise: impl FnOnce() -> String,
+) -> Result<Datum> {
     let mut rest = bytes;
-    let datum = receive_from(&mut rest, target)?;
+    let datum = receive_from(&mut rest, target, encoding)?;
     if rest.is_empty() { Ok(datum) } else { Err(invalid(otherwise())) }
 }
 
-fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
+fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Result<Datum> {
     let ColumnType { ty, modifier } = target;
     let all = |bytes: &mut &[u8]| -> Result<String> {
-        let text = validate_text(bytes)?.to_owned();
+        let text = encoding.decode(bytes)?.into_owned();
         *bytes = &[];
         Ok(text)
     };
@@ -141,9 +156,9 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType) -> Result<Datum> {
             Datum::Char(byte)
         }
         Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
-        Type::Array(scalar) => receive_array(bytes, scalar, 1, modifier)?,
-        Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, modifier)?,
-        Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, modifier)?,
+        Type::Array(scalar) => receive_array(bytes, scalar, 1, (modifier, encoding))?,
+        Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, (modifier, encoding))?,
+        Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, (modifier, encoding))?,
         Type::Record => {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -177,7 +192,13 @@ fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
         .ok_or_else(|| invalid("invalid digit in external \"numeric\" value"))
 }
 
-fn receive_array(bytes: &mut &[u8], scalar: Scalar, first: i32, modifier: i32) -> Result<Datum> {
+/// Reads an array whose first element has this number; modifier and encoding are those of its elements.
+fn receive_array(
+    bytes: &mut &[u8],
+    scalar: Scalar,
+    first: i32,
+    (modifier, encoding): (i32, Encoding),
+) -> Result<Datum> {
     let dimensions = i32::from_be_bytes(take(bytes)?);
     let flags = i32::from_be_bytes(take(bytes)?);
     if flags != 0 && flags != 1 {
@@ -216,7 +237,7 @@ fn receive_array(bytes: &mut &[u8], scalar: Scalar, first: i32, modifier: i32) -
             -1 => Datum::Null,
             length => {
                 let length = usize::try_from(length).map_err(|_| short())?;
-                receive(take_slice(bytes, length)?, ColumnType { ty, modifier })?
+                receive(take_slice(bytes, length)?, ColumnType { ty, modifier }, encoding)?
             }
         });
     }
@@ -224,7 +245,10 @@ fn receive_array(bytes: &mut &[u8], scalar: Scalar, first: i32, modifier: i32) -
 }
 
 /// Appends a value's binary form; of NULL nothing.
-pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
+///
+/// # Errors
+/// 22P05 for a text that the encoding cannot hold; part of the form may stand in `out`.
+pub fn send(datum: &Datum, ty: Type, encoding: Encoding, out: &mut Vec<u8>) -> Result<()> {
     match datum {
         Datum::Null => {}
         Datum::Bool(value) => out.push(u8::from(*value)),
@@ -234,7 +258,7 @@ pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
         Datum::Float4(value) => out.extend(value.to_be_bytes()),
         Datum::Float8(value) => out.extend(value.to_be_bytes()),
         Datum::Numeric(value) => send_numeric(value, out),
-        Datum::Text(value) | Datum::Bpchar(value) => out.extend(value.as_bytes()),
+        Datum::Text(value) | Datum::Bpchar(value) => out.extend(&encoding.encode(value)?[..]),
         Datum::Bytea(bytes) => out.extend(&bytes[..]),
         Datum::Date(days) => out.extend(days.to_be_bytes()),
         Datum::Time(micros) | Datum::Timestamp(micros) | Datum::Timestamptz(micros) => {
@@ -256,30 +280,32 @@ pub fn send(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
         Datum::Xid8(value) => out.extend(value.to_be_bytes()),
         Datum::Array(scalar, elements) => {
             let scalar = ty.element_scalar().unwrap_or(*scalar);
-            send_array(scalar, ty, elements, out);
+            send_array(scalar, ty, elements, encoding, out)?;
         }
         Datum::Record(fields) => {
             out.extend((fields.len() as i32).to_be_bytes());
             for field in fields {
                 let ty = field.natural_type();
                 out.extend(ty.oid().to_be_bytes());
-                send_sized(field, ty, out);
+                send_sized(field, ty, encoding, out)?;
             }
         }
     }
+    Ok(())
 }
 
 /// A length of four bytes (-1 for NULL), then the value.
-fn send_sized(datum: &Datum, ty: Type, out: &mut Vec<u8>) {
+fn send_sized(datum: &Datum, ty: Type, encoding: Encoding, out: &mut Vec<u8>) -> Result<()> {
     if datum.is_null() {
         out.extend((-1_i32).to_be_bytes());
-        return;
+        return Ok(());
     }
     let start = out.len();
     out.extend([0; 4]);
-    send(datum, ty, out);
+    send(datum, ty, encoding, out)?;
     let length = (out.len() - start - 4) as i32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
 
 fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
@@ -301,7 +327,13 @@ fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
 }
 
 /// Appends an array of the type `array`. A vector without elements has a dimension all the same.
-fn send_array(scalar: Scalar, array: Type, elements: &[Datum], out: &mut Vec<u8>) {
+fn send_array(
+    scalar: Scalar,
+    array: Type,
+    elements: &[Datum],
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let ty = Type::from(scalar);
     let dimensions = i32::from(!elements.is_empty() || array.is_vector());
     out.extend(dimensions.to_be_bytes());
@@ -311,7 +343,5 @@ fn send_array(scalar: Scalar, array: Type, elements: &[Datum], out: &mut Vec<u8>
         out.extend((elements.len() as i32).to_be_bytes());
         out.extend(array.first_subscript().to_be_bytes());
     }
-    for element in elements {
-        send_sized(element, ty, out);
-    }
+    elements.iter().try_for_each(|element| send_sized(element, ty, encoding, out))
 }

@@ -31,6 +31,7 @@ pub mod compare;
 mod context;
 pub mod counted;
 pub mod datetime;
+pub mod encoding;
 pub mod float;
 mod info;
 pub mod keys;

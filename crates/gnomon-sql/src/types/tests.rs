@@ -7,6 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::{
     ColumnType, Datum, Type, binary,
     compare::{RowKey, compare, compare_rows},
+    encoding::Encoding,
     format_type,
     keys::{self, KeyColumn},
     modifier_of, parse_type_name, rows,
@@ -176,14 +177,14 @@ proptest! {
     #[test]
     fn binary_round_trips((ty, datum) in typed_value()) {
         let mut bytes = Vec::new();
-        binary::send(&datum, ty, &mut bytes);
-        let read = binary::receive(&bytes, plain(ty)).expect("what was sent");
+        binary::send(&datum, ty, Encoding::UTF8, &mut bytes).unwrap();
+        let read = binary::receive(&bytes, plain(ty), Encoding::UTF8).expect("what was sent");
         prop_assert!(identical(&datum, &read), "{datum:?} {read:?}");
     }
 
     #[test]
     fn damaged_binary_is_an_error(ty in column_type(), bytes in vec(any::<u8>(), 0..40)) {
-        let _ = binary::receive(&bytes, plain(ty));
+        let _ = binary::receive(&bytes, plain(ty), Encoding::UTF8);
     }
 
     #[test]
@@ -295,7 +296,7 @@ fn equal_values_hash_and_encode_alike() {
 fn binary_forms_as_postgresql() {
     let hex = |datum: &Datum, ty: Type| {
         let mut bytes = Vec::new();
-        binary::send(datum, ty, &mut bytes);
+        binary::send(datum, ty, Encoding::UTF8, &mut bytes).unwrap();
         let mut out = String::new();
         text::push_hex(&mut out, &bytes);
         out

@@ -96,7 +96,7 @@ fn values_are_parameters() {
         state(&mut s, "SELECT a FROM t WHERE a = $1", &["x".into()]),
         SqlState::INVALID_TEXT_REPRESENTATION
     );
-    assert_eq!((s.status(), s.statement_count(), s.portal_count()), (TransactionStatus::Idle, 0, 0));
+    assert_eq!((s.status(), s.open_counts()), (TransactionStatus::Idle, (0, 0)));
 
     s.execute_with("BEGIN", &[], &mut rows).unwrap();
     s.execute_with("UPDATE t SET b = $1", &["new".into()], &mut rows).unwrap();

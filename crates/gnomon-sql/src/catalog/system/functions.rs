@@ -4,7 +4,7 @@
 //! does not fail when an object is dropped meanwhile.
 
 use super::{
-    ConnectedBy, Object, SERVER_VERSION, System, SystemState, UTF8, access_rights, definitions,
+    ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
     dependencies::PG_CLASS,
     display, facts, identity, information,
     names::quote,
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Constraint, Oid},
-    types::{Datum, Scalar, Type, format_type},
+    types::{Datum, Scalar, Type, encoding::Encoding, format_type},
 };
 
 /// Runs a function of the system catalog; none if it is not one of them.
@@ -127,17 +127,11 @@ impl System<'_> {
                 or_null(setting.map(|setting| text(setting.value)))
             }
             ("getdatabaseencoding", []) => text("UTF8"),
-            ("pg_encoding_to_char", [Datum::Int4(encoding)]) => match *encoding {
-                UTF8 => text("UTF8"),
-                0 => text("SQL_ASCII"),
-                _ => text(""),
-            },
+            ("pg_encoding_to_char", [Datum::Int4(number)]) => {
+                text(Encoding::numbered(*number).map_or("", Encoding::name))
+            }
             ("pg_char_to_encoding", [Datum::Text(name)]) => {
-                match name.to_ascii_lowercase().replace('-', "").as_str() {
-                    "utf8" | "unicode" => Datum::Int4(UTF8),
-                    "sql_ascii" | "sqlascii" => Datum::Int4(0),
-                    _ => Datum::Int4(-1),
-                }
+                Datum::Int4(Encoding::named(name).map_or(-1, Encoding::number))
             }
             ("txid_current", []) => Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX)),
             ("pg_current_xact_id", []) => Datum::Xid8(state.transaction_id()),

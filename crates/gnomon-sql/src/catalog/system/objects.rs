@@ -1,14 +1,14 @@
 //! Built-in objects and those of the whole server: functions, roles, the database, tablespaces.
 
 use super::{
-    DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System, UTF8,
+    DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, OWNER, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, letter, oid, oids, option, small, string, strings, yes},
     reference::{self, BuiltIn},
 };
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    types::{Datum, Scalar},
+    types::{Datum, Scalar, encoding::Encoding},
 };
 
 /// `pg_language.oid` of internal.
@@ -154,7 +154,7 @@ pub(super) fn databases(system: System<'_>, rows: &mut Rows) {
         ("oid", oid(DATABASE)),
         ("datname", string(system.state.database())),
         ("datdba", oid(OWNER)),
-        ("encoding", Datum::Int4(UTF8)),
+        ("encoding", Datum::Int4(Encoding::UTF8.number())),
         ("datlocprovider", letter(b'c')),
         ("datistemplate", yes(false)),
         ("datallowconn", yes(true)),
