@@ -8,7 +8,7 @@ ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
 
 # The types that Gnomon has, and the pseudo-types that signatures mention.
 types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2203,2204,2205,2206,2249,2278,2950,3220,3734,3769,4089,4096,4191,5069"
-pseudo="269,325,2275,2276,2277,2281,2283,2287"
+pseudo="269,325,2275,2276,2277,2279,2281,2283,2287,2776,3838,5077,5078,5079"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
 # Views; of the catalogs that PostgreSQL stores, all.
@@ -74,8 +74,15 @@ table pg_am "select oid, amname, amhandler::oid, amtype from pg_am order by oid"
 table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplcallfoid, laninline, 0, null
   from pg_language where lanname in ('internal', 'sql') order by oid"
 table pg_collation "select oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
-  collcollate, collctype, colliculocale, collversion from pg_collation
-  where collname in ('default', 'C', 'POSIX', 'ucs_basic') order by oid"
+  collcollate, collctype, colliculocale, collversion from pg_collation where collname in ('default', 'C', 'POSIX', 'ucs_basic')
+  order by oid"
+# Text search: the configurations with what they are made of.
+table pg_ts_config "select * from pg_ts_config order by oid"
+table pg_ts_config_map "select * from pg_ts_config_map order by mapcfg, maptokentype, mapseqno"
+table pg_ts_dict "select * from pg_ts_dict order by oid"
+table pg_ts_parser "select oid, prsname, prsnamespace, prsstart::oid, prstoken::oid, prsend::oid, prsheadline::oid,
+  prslextype::oid from pg_ts_parser order by oid"
+table pg_ts_template "select oid, tmplname, tmplnamespace, tmplinit::oid, tmpllexize::oid from pg_ts_template order by oid"
 # Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source.
 ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
     array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
@@ -119,6 +126,7 @@ table pg_description "select objoid, classoid, objsubid, description from pg_des
     or classoid = 'pg_collation'::regclass and objoid in (100, 950, 951)
     or classoid = 'pg_namespace'::regclass and objoid = 11
     or classoid = 'pg_proc'::regclass
+    or classoid in ('pg_ts_config'::regclass, 'pg_ts_dict'::regclass, 'pg_ts_parser'::regclass, 'pg_ts_template'::regclass)
   order by classoid, objoid"
 # The names of all functions but window functions, and of all types, by which an object that is missing here is told from one that is nowhere.
 ask -c "select distinct proname::text collate \"C\" from pg_proc where pronamespace = 'pg_catalog'::regnamespace

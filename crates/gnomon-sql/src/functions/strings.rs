@@ -505,6 +505,14 @@ fn codes(all: &mut Declarations) {
             )
         })
     });
+    all.add("nameconcatoid", &[Type::Name, Type::Oid], Type::Name, |_, a| {
+        let suffix = match any(a, 1)? {
+            Datum::Oid(oid) => format!("_{oid}"),
+            _ => String::new(),
+        };
+        let name = text_form::cut_name_before(text(a, 0)?, suffix.len());
+        Ok(Datum::text(format!("{name}{suffix}")))
+    });
     all.add("to_hex", &[INT4], TEXT, |_, a| Ok(Datum::text(format!("{:x}", integer(a, 0)? as i32))));
     all.add("to_hex", &[Type::Int8], TEXT, |_, a| Ok(Datum::text(format!("{:x}", integer(a, 0)?))));
 }

@@ -154,7 +154,7 @@ static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
 });
 
 /// The data of the tables whose rows are all PostgreSQL's own.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 14] = [
     ("pg_aggregate", include_str!("data/pg_aggregate.tsv")),
     ("pg_am", include_str!("data/pg_am.tsv")),
     ("pg_cast", include_str!("data/pg_cast.tsv")),
@@ -163,6 +163,11 @@ const FILES: [(&str, &str); 9] = [
     ("pg_opclass", include_str!("data/pg_opclass.tsv")),
     ("pg_operator", include_str!("data/pg_operator.tsv")),
     ("pg_opfamily", include_str!("data/pg_opfamily.tsv")),
+    ("pg_ts_config", include_str!("data/pg_ts_config.tsv")),
+    ("pg_ts_config_map", include_str!("data/pg_ts_config_map.tsv")),
+    ("pg_ts_dict", include_str!("data/pg_ts_dict.tsv")),
+    ("pg_ts_parser", include_str!("data/pg_ts_parser.tsv")),
+    ("pg_ts_template", include_str!("data/pg_ts_template.tsv")),
     ("pg_type", include_str!("data/pg_type.tsv")),
 ];
 

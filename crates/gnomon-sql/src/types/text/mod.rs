@@ -430,7 +430,12 @@ pub(crate) fn parse_escaped_bytes(text: &str) -> Option<Vec<u8>> {
 
 /// At most 63 bytes, cut at a character.
 pub(crate) fn cut_name(text: &str) -> &str {
-    let mut end = text.len().min(NAME_BYTES_MAX);
+    cut_name_before(text, 0)
+}
+
+/// The beginning of a text that leaves room in a name for so many bytes behind it.
+pub(crate) fn cut_name_before(text: &str, room: usize) -> &str {
+    let mut end = text.len().min(NAME_BYTES_MAX.saturating_sub(room));
     while !text.is_char_boundary(end) {
         end -= 1;
     }
