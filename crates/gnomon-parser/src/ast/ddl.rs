@@ -452,6 +452,53 @@ pub struct DropRoutine {
     pub is_cascade: bool,
 }
 
+/// DROP of a kind of objects that cannot be made here.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the clauses")]
+pub struct DropAbsent {
+    pub kind: AbsentKind,
+    pub objects: Vec<AbsentObject>,
+    pub if_exists: bool,
+}
+
+/// A kind of objects that cannot be made here, and of which PostgreSQL's grammar has a DROP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "named as their words")]
+pub enum AbsentKind {
+    Domain,
+    EventTrigger,
+    Extension,
+    ForeignDataWrapper,
+    ForeignTable,
+    Function,
+    MaterializedView,
+    Policy,
+    Publication,
+    /// ROLE, USER or GROUP.
+    Role,
+    Rule,
+    Server,
+    Statistics,
+    Subscription,
+    Trigger,
+    Type,
+}
+
+/// An object of such a kind.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "named as the kinds")]
+pub enum AbsentObject {
+    Named(QualifiedName),
+    /// A type or domain.
+    Type(TypeName),
+    Function(RoutineName),
+    /// A trigger, rule or policy of a relation.
+    Of {
+        name: Ident,
+        relation: QualifiedName,
+    },
+}
+
 /// A routine with, if they are given, its parameters.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "named as what they are")]

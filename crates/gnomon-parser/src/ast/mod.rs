@@ -43,6 +43,7 @@ pub enum Statement {
     SettingDefault(SettingDefault),
     Drop(Drop),
     DropRoutine(DropRoutine),
+    DropAbsent(DropAbsent),
     AlterOwner(AlterOwner),
     Comment(Box<Comment>),
     Transaction(Transaction),
@@ -67,6 +68,8 @@ pub enum Statement {
     Call(Box<FunctionCall>),
     Lock(Lock),
     Checkpoint,
+    /// UNLISTEN; without a name, of all channels.
+    Unlisten(Option<Ident>),
     Backup(Backup),
     /// A statement of PostgreSQL's grammar that has no tree here.
     Unsupported(Unsupported),

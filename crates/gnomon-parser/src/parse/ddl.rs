@@ -1,6 +1,6 @@
 //! Indexes, views, sequences and schemas; DROP.
 
-use super::{Parser, call, from, name, option, query, routine, types, unsupported, window};
+use super::{Parser, absent, call, from, name, option, query, routine, types, unsupported, window};
 use crate::{
     Statement,
     ast::{
@@ -274,7 +274,7 @@ pub(super) fn drop(p: &mut Parser<'_, '_>) -> Result<Statement> {
         Some(K::View) => ObjectKind::View,
         Some(K::Schema) => ObjectKind::Schema,
         Some(K::Procedure) => return routine::drop_procedures(p),
-        _ => return unsupported::unsupported_object(p, "DROP", position),
+        _ => return absent::drop(p, position),
     };
     p.bump();
     let is_concurrent = kind == ObjectKind::Index && p.take(K::Concurrently);

@@ -3,6 +3,7 @@
 //! It decides by the next token, and sometimes by those behind it, and never goes back: so the first token that
 //! cannot go on is the one that PostgreSQL's parser stops at. Recursion is counted, and the stack grows with it.
 
+mod absent;
 mod alter;
 mod call;
 mod comment;

@@ -74,6 +74,13 @@ pub(super) fn statement(p: &mut Parser<'_, '_>) -> Result<Statement> {
             p.bump();
             Ok(Statement::Checkpoint)
         }
+        K::Unlisten => {
+            p.bump();
+            if p.take_char('*') {
+                return Ok(Statement::Unlisten(None));
+            }
+            Ok(Statement::Unlisten(Some(p.name()?)))
+        }
         _ => unsupported::unsupported_statement(p, keyword),
     }
 }

@@ -63,7 +63,7 @@ const KINDS: &[&[K]] = &[
 pub(super) fn unsupported_statement(p: &mut Parser<'_, '_>, verb: K) -> Result<Statement> {
     let position = p.position();
     let feature = match verb {
-        K::Do | K::Grant | K::Listen | K::Load | K::Merge | K::Notify | K::Revoke | K::Unlisten => {
+        K::Do | K::Grant | K::Listen | K::Load | K::Merge | K::Notify | K::Revoke => {
             verb.text().to_ascii_uppercase()
         }
         K::Import => words_of(p, &[K::Foreign, K::Schema])?,

@@ -56,19 +56,18 @@ pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
             continue;
         };
         if relation.kind() != kind {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("\"{}\" is not {}", name.name, with_article(kind)),
-            )
-            .hint(format!(
-                "Use DROP {} to remove {}.",
-                relation.kind().to_uppercase(),
-                with_article(relation.kind())
-            )));
+            return Err(wrong_kind(&name, kind, &relation));
         }
         drop_relation(ddl, relation, *is_cascade)?;
     }
     tag(what)
+}
+
+/// The error of a DROP of one kind of relation where the name has one of another.
+pub(super) fn wrong_kind(name: &Name, kind: &str, found: &Relation) -> SqlError {
+    let found = found.kind();
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not {}", name.name, with_article(kind)))
+        .hint(format!("Use DROP {} to remove {}.", found.to_uppercase(), with_article(found)))
 }
 
 fn drop_relation(ddl: &mut Ddl<'_>, relation: Relation, cascade: bool) -> Result<()> {

@@ -8,6 +8,7 @@
 //! catalog changed, and are planned again. DDL that meets a relation in use gives the catalog back while it waits, and
 //! begins again ([`Waiting`]); unless its transaction has changed the catalog before, or is SERIALIZABLE.
 
+mod absent;
 mod alter;
 mod alter_column;
 mod attach;
@@ -133,6 +134,7 @@ fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
         Statement::Cluster(cluster) => ddl.giving_way(|ddl| cluster::cluster(ddl, cluster)),
         Statement::Truncate(truncate) => ddl.giving_way(|ddl| drop::truncate(ddl, truncate)),
         Statement::Drop(drop) => ddl.giving_way(|ddl| drop::drop_objects(ddl, drop)),
+        Statement::DropAbsent(drop) => absent::drop_absent(ddl, drop),
         Statement::DropRoutine(drop) => procedure::drop_procedures(ddl, drop),
         Statement::AlterOwner(alter) => alter::alter_owner(ddl, alter),
         Statement::SettingDefault(default) => setting::setting_default(ddl, default),

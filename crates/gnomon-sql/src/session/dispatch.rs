@@ -113,6 +113,8 @@ impl Session {
                 }
                 _ => explain::explain(&mut self.executor(), explain, command, notices, sink),
             },
+            // There is no channel that a session could listen to.
+            Statement::Unlisten(_) => tag("UNLISTEN"),
             Statement::Unsupported(unsupported) => Err(advice::unsupported(unsupported)),
             Statement::CreateIndex(create) if create.is_concurrent => {
                 self.context.refuse_in_transaction("CREATE INDEX CONCURRENTLY", command.company)?;

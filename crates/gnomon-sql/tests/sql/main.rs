@@ -1,5 +1,6 @@
 //! Tests of SQL over sessions of databases in memory, in one binary: each binary contains the whole engine.
 
+mod absent;
 mod advisory_locks;
 mod again;
 mod calls;

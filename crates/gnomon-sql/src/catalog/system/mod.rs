@@ -59,6 +59,7 @@ use crate::{
 pub use display::object_name;
 pub use functions::call;
 pub use names::{object_by_name, quote};
+pub use privileges::is_predefined_role;
 pub use reference::{has_function, has_operator};
 pub use relations::columns_in;
 pub use shown::{Kept, Style};
@@ -73,6 +74,8 @@ pub use statements::EXTENSIONS;
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";
 /// The schema of the SQL standard's views.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
+/// The schemas that the system defines.
+pub const SYSTEM_SCHEMAS: [&str; 2] = [SYSTEM_SCHEMA, INFORMATION_SCHEMA];
 
 /// Value of `server_version`: the PostgreSQL whose behaviour is followed, then this program's own version.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Gnomon ", env!("CARGO_PKG_VERSION"), ")");

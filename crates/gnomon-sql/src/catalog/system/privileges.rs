@@ -34,6 +34,11 @@ pub(super) const PREDEFINED_ROLES: [(Oid, &str); 12] = [
     (4544, "pg_checkpoint"),
 ];
 
+/// True if PostgreSQL defines a role of this name.
+pub fn is_predefined_role(name: &str) -> bool {
+    PREDEFINED_ROLES.iter().any(|(_, known)| *known == name)
+}
+
 /// True if a role has another one's privileges: its own, or those of one that it is a member of.
 pub(super) fn is_member(member: Oid, role: Oid) -> bool {
     let of_monitor = [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES].contains(&role);
