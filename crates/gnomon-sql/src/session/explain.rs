@@ -24,6 +24,7 @@ use crate::{
 /// The options that EXPLAIN acts on.
 struct Options {
     analyze: bool,
+    verbose: bool,
     summary: bool,
     /// False if times of nodes are left out.
     timing: bool,
@@ -33,7 +34,7 @@ struct Options {
 impl Options {
     /// Reads the options. Those that are on and show nothing are told of.
     fn of(explain: &Explain, notices: &mut Vec<Notice>) -> Result<Options> {
-        let (mut analyze, mut summary, mut timing) = (false, None, None);
+        let (mut analyze, mut verbose, mut summary, mut timing) = (false, false, None, None);
         let mut format = ExplainFormat::Text;
         let mut of_running = None;
         for option in &explain.options {
@@ -55,7 +56,8 @@ impl Options {
                     }
                 },
                 "timing" => timing = Some(option_is_on(option)?),
-                "verbose" | "costs" | "buffers" | "settings" | "wal" => {
+                "verbose" => verbose = option_is_on(option)?,
+                "costs" | "buffers" | "settings" | "wal" => {
                     if option_is_on(option)? {
                         let what = format!("EXPLAIN option {}", name.to_uppercase());
                         notices.push(Notice::no_effect(&what, "plans show no more than they do without"));
@@ -81,7 +83,7 @@ impl Options {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
         let (summary, timing) = (summary.unwrap_or(analyze), timing.unwrap_or(true));
-        Ok(Options { analyze, summary, timing, format })
+        Ok(Options { analyze, verbose, summary, timing, format })
     }
 }
 
@@ -191,6 +193,7 @@ fn show(
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
     let node = planned.explain(executor.session.settings.semantic_locks());
+    let node = if options.verbose { node } else { node.map(Node::brief) };
     let mut ran = None;
     if options.analyze {
         let before = executor.session.shared.clock.now();

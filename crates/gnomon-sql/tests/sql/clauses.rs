@@ -165,7 +165,7 @@ const CLAUSES: &[(&str, Outcome)] = &[
     ("COPY t TO STDOUT (FREEZE false)", Works),
     ("COPY t TO STDOUT (ENCODING 'latin1')", Works),
     ("COPY t TO STDOUT (ENCODING 'johab')", Refused("0A000")),
-    ("EXPLAIN VERBOSE SELECT 1", Notice("EXPLAIN option VERBOSE has no effect")),
+    ("EXPLAIN VERBOSE SELECT 1", Works),
     ("EXPLAIN (ANALYZE, BUFFERS) SELECT 1", Notice("EXPLAIN option BUFFERS has no effect")),
     ("EXPLAIN (ANALYZE, WAL) SELECT 1", Notice("EXPLAIN option WAL has no effect")),
     ("EXPLAIN (COSTS off, TIMING off) SELECT 1", Works),

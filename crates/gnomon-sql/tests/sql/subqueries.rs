@@ -174,10 +174,10 @@ fn explain_shows_how_a_subquery_is_evaluated() {
     };
     assert_eq!(
         plan("EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND i.y > 3)"),
-        "Seq Scan on o\n  Filter: (EXISTS SubPlan 1 or hashed SubPlan 1)\n  SubPlan 1\n    ->  Project\n          \
-         Output: 1\n          ->  Seq Scan on i\n                Filter: ((x = outer.0) AND (y > 3))\n  \
-         SubPlan 1 (hashed)\n    Hash Cond: (x = outer.0)\n    ->  Project\n          Output: x\n          \
-         ->  Seq Scan on i\n                Filter: (y > 3)"
+        "Seq Scan on o\n  Filter: (EXISTS SubPlan 1 or hashed SubPlan 1)\n  SubPlan 1\n    ->  \
+         Seq Scan on i\n          Filter: ((x = outer.0) AND (y > 3))\n  \
+         SubPlan 1 (hashed)\n    Hash Cond: (x = outer.0)\n    ->  \
+         Seq Scan on i\n          Filter: (y > 3)"
     );
     let by_index = plan("EXISTS (SELECT 1 FROM k WHERE k.x = o.x)");
     assert!(by_index.contains("Index Cond: (x = outer.0)") && !by_index.contains("hashed"), "{by_index}");

@@ -71,22 +71,38 @@ impl Builder {
         NodeValue::List(texts.collect())
     }
 
-    /// A plan with all that is beneath it.
+    /// A plan with all that is beneath it. A node of PostgreSQL's also computes columns, and those that join or group
+    /// rows also filter them: where there are plans of their own for that, they are a part of the node beneath.
     fn plan(&mut self, plan: &Plan) -> Node {
-        let mut node = self.node(plan);
-        if let Plan::With(with) = plan {
-            node.children = self.tables(&with.tables);
-            node.children.push(Child::input("Outer", self.plan(&with.body)));
-        } else {
-            for (i, input) in plan.inputs().into_iter().enumerate() {
-                let relationship = match plan {
-                    Plan::Append(_) | Plan::SetOperation(_) => "Member",
-                    _ if i == 0 => "Outer",
-                    _ => "Inner",
-                };
-                node.children.push(Child::input(relationship, self.plan(input)));
+        let mut node = match plan {
+            Plan::Project(project) => {
+                let output = project.columns.iter().map(|column| self.bare(column)).collect();
+                Node { output: Some(output), ..self.plan(&project.input) }
             }
-        }
+            Plan::Filter(filter) if filters(&filter.input) => {
+                let mut node = self.plan(&filter.input);
+                node.details.extend(self.filter(Some(&filter.condition)));
+                node
+            }
+            Plan::With(with) => {
+                let tables = self.tables(&with.tables);
+                let mut node = self.plan(&with.body);
+                node.children.splice(0..0, tables);
+                node
+            }
+            plan => {
+                let mut node = self.node(plan);
+                for (i, input) in plan.inputs().into_iter().enumerate() {
+                    let relationship = match plan {
+                        Plan::Append(_) | Plan::SetOperation(_) => "Member",
+                        _ if i == 0 => "Outer",
+                        _ => "Inner",
+                    };
+                    node.children.push(Child::input(relationship, self.plan(input)));
+                }
+                node
+            }
+        };
         let mut subqueries = Vec::new();
         plan.exprs(&mut |expr| find_subqueries(expr, &mut subqueries));
         for subquery in subqueries {
@@ -148,9 +164,8 @@ impl Builder {
                 ..simple("CTE Scan")
             },
             Plan::Filter(node) => Node { details: self.filter(Some(&node.condition)), ..simple("Filter") },
-            Plan::Project(node) => {
-                Node { details: vec![("Output", self.list(&node.columns))], ..simple("Project") }
-            }
+            // These are a part of what is beneath them, see `plan`.
+            Plan::Project(_) | Plan::With(_) => simple("Result"),
             Plan::ProjectSet(_) => simple("ProjectSet"),
             Plan::NestedLoop(node) => Node {
                 title: join_name("Nested Loop", "Nested Loop", node.kind),
@@ -204,7 +219,6 @@ impl Builder {
                 }
             }
             Plan::LockRows(_) => simple("LockRows"),
-            Plan::With(_) => simple("With"),
         }
     }
 
@@ -261,6 +275,19 @@ impl Builder {
         objects.extend(relation(&table.name, &node.alias));
         Node { title, kind, objects, details, ..Node::default() }
     }
+}
+
+/// True if PostgreSQL's node of such a plan can also filter its rows.
+fn filters(plan: &Plan) -> bool {
+    matches!(
+        plan,
+        Plan::Aggregate(_)
+            | Plan::NestedLoop(_)
+            | Plan::HashJoin(_)
+            | Plan::FunctionScan(_)
+            | Plan::CteScan(_)
+            | Plan::Values(_)
+    )
 }
 
 fn function_scan(node: &FunctionScan) -> Node {

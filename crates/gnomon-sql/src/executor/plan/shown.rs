@@ -41,6 +41,8 @@ pub struct Node {
     pub manner: Vec<(&'static str, NodeValue)>,
     /// Its objects, such as `Relation Name`: in the structured formats only.
     pub objects: Vec<(&'static str, NodeValue)>,
+    /// The columns that it computes, where it does: with VERBOSE only.
+    pub output: Option<Vec<String>>,
     /// Conditions, keys and the like.
     pub details: Vec<(&'static str, NodeValue)>,
     /// Details that the text format prints behind the nodes beneath.
@@ -77,6 +79,15 @@ impl Node {
         lines
     }
 
+    /// The node without what is shown with VERBOSE only.
+    pub fn brief(mut self) -> Node {
+        self.output = None;
+        for child in &mut self.children {
+            child.node = std::mem::take(&mut child.node).brief();
+        }
+        self
+    }
+
     /// Prints the node; the top one at indent 0, those below behind an arrow.
     fn put_lines(&self, indent: usize, lines: &mut Vec<String>) {
         match indent {
@@ -85,6 +96,8 @@ impl Node {
         }
         let detail =
             |(label, value): &(&str, NodeValue)| format!("{:1$}{label}: {2}", "", indent + 2, value.text());
+        let output = self.output.iter().map(|output| ("Output", NodeValue::List(output.clone())));
+        lines.extend(output.map(|output| detail(&output)));
         lines.extend(self.details.iter().map(detail));
         for child in &self.children {
             let Some(name) = &child.name else {
@@ -117,6 +130,7 @@ impl Node {
         group.extend([("Parallel Aware", NodeValue::from(false)), ("Async Capable", NodeValue::from(false))]);
         group.extend(self.objects);
         group.extend(actual);
+        group.extend(self.output.map(|output| ("Output", NodeValue::List(output))));
         group.extend(self.details);
         group.extend(self.closing);
         if !self.children.is_empty() {
