@@ -306,7 +306,7 @@ fn statements_are_cut_at_semicolons() {
 
 /// Parts of statements that the SQL crate's scripts run and PostgreSQL's grammar refuses: reserved words as names, NOT in a DEFAULT
 /// without parentheses, the data of COPY, and strings of another setting of standard_conforming_strings.
-const REFUSED: &[&str] = &["--data", "myapp.user", "AS both", "NOT NOT true", r"a\\b\'cd"];
+const REFUSED: &[&str] = &["--data", "myapp.user", "AS both", "NOT NOT true", r"a\\b\'cd", r"'a\'b'"];
 
 /// Statements that the SQL crate's scripts run are parsed.
 #[test]

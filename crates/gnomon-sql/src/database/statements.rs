@@ -19,7 +19,7 @@ pub(crate) const ENTRIES_MAX: usize = 5000;
 const TEXT_BYTES_MAX: usize = 4096;
 /// The percentage of entries that give way at a time.
 const EVICTED_PERCENT: usize = 5;
-/// What is left of the weight of former uses each time that entries give way.
+/// The part that is left of the weight of former uses each time that entries give way.
 const USAGE_DECAY: f64 = 0.99;
 
 /// The counts of the statements of one form. Times are in milliseconds.

@@ -48,7 +48,11 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
             first(&found, || SqlError::unsupported("COMMENT ON TYPE of an array or a row"))?
         }
         CommentedObject::Collation(name) => {
-            let found = built_in(ddl, "pg_collation", &[("collname", text(&name.last().name))])?;
+            let schema = name.0.split_last().map_or(&[][..], |(_, schema)| schema);
+            let found = match is_of_system(schema) {
+                true => built_in(ddl, "pg_collation", &[("collname", text(&name.last().name))])?,
+                false => Vec::new(),
+            };
             let message = format!("collation \"{}\" for encoding \"UTF8\" does not exist", name.last().name);
             first(&found, || SqlError::new(SqlState::UNDEFINED_OBJECT, message))?
         }
@@ -71,6 +75,11 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
     let kept = if is_built_in { given.or(Some("")) } else { given };
     ddl.change(|catalog| catalog.put_comment(key, kept))?;
     tag("COMMENT")
+}
+
+/// True if the schema before a name, if there is one, is the system's.
+fn is_of_system(schema: &[Ident]) -> bool {
+    matches!(schema, []) || matches!(schema, [schema] if *schema.name == *SYSTEM_SCHEMA)
 }
 
 fn text(text: &str) -> Datum {
@@ -168,7 +177,7 @@ fn routine_key(ddl: &mut Ddl<'_>, kind: RoutineKind, routine: &RoutineName) -> R
 fn functions_named(ddl: &mut Ddl<'_>, kind: RoutineKind, routine: &RoutineName) -> Result<Vec<CommentKey>> {
     let QualifiedName(parts) = &routine.name;
     let [schema @ .., name] = &parts[..] else { return Ok(Vec::new()) };
-    if schema.last().is_some_and(|schema| *schema.name != *SYSTEM_SCHEMA) {
+    if !is_of_system(schema) {
         return Ok(Vec::new());
     }
     let mut values = vec![("proname", text(&name.name))];
@@ -214,8 +223,7 @@ fn operator_key(
     let right = type_oid(right)?;
     let operands = [("oprleft", Datum::Oid(left.unwrap_or(0))), ("oprright", Datum::Oid(right))];
     let values = [&[("oprname", text(&name.symbol))][..], &operands[..]].concat();
-    let is_of_system = name.schema.last().is_none_or(|schema| *schema.name == *SYSTEM_SCHEMA);
-    let found = if is_of_system { built_in(ddl, "pg_operator", &values)? } else { Vec::new() };
+    let found = if is_of_system(&name.schema) { built_in(ddl, "pg_operator", &values)? } else { Vec::new() };
     first(&found, || {
         let operands = match left {
             None => format!("{} {}", name.symbol, shown(Some(right))),

@@ -82,6 +82,11 @@ fn body(create: &CreateProcedure) -> Result<&str> {
 
 pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> Result<Tag> {
     let body = body(create)?;
+    if body.contains('\\') && !ddl.session.settings.string_rules().is_standard {
+        // It is read by the usual rules whenever it is called.
+        let what = "a procedure's body with backslashes while standard_conforming_strings is off";
+        return Err(SqlError::unsupported(what));
+    }
     ddl.begin("CREATE PROCEDURE")?;
     let name = ddl.session.name(&relation_of(&create.name)?)?;
     let view = ddl.session.view();

@@ -21,19 +21,22 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::{Constraint, Index, Oid, Table},
+    catalog::model::{Column, Constraint, Index, Oid, Table},
     context::View,
     database::Shared,
     query::{
         Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, ScopeRelation, Spool, check_collation,
         check_operator_class, column_of_key,
         expr::Part,
-        open, open_tables,
+        is_star, open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
-        query_item_position,
+        position_of, query_item_position,
     },
     types::{ColumnType, Context, Datum, Row, limit::row_bytes, rows},
 };
+
+/// A row with its located key.
+type KeyedRow = (Vec<u8>, Row);
 
 /// Bytes of memory that a key in a set takes beside its own.
 const AFFECTED_BYTES: usize = 48;
@@ -307,7 +310,7 @@ impl Run<'_> {
         ctx: &mut ExecContext<'_>,
         conflict: &Conflict,
         row: Row,
-    ) -> Result<Option<(Vec<u8>, Row)>> {
+    ) -> Result<Option<KeyedRow>> {
         let table = self.plan.table.clone();
         if let (Some(update), Some(primary)) = (&conflict.update, &table.primary_key)
             && let (Ok(blind), true) = (&update.blind, ctx.semantic_locks)
@@ -370,7 +373,7 @@ impl Run<'_> {
         update: &ConflictUpdate,
         existing: &Existing<'_>,
         proposed: &[Datum],
-    ) -> Result<Option<Option<(Vec<u8>, Row)>>> {
+    ) -> Result<Option<Option<KeyedRow>>> {
         let key = &existing.key;
         if self.affected.contains(key) {
             return Err(SqlError::new(
@@ -488,6 +491,15 @@ fn prepare_source(
     let mut query = query.clone();
     let mut defaults = Vec::new();
     if let QueryBody::Values(values) = &mut query.body {
+        // A star moves what stands behind it to other columns, which are known when it is bound.
+        if let Some(star) = values.rows.iter().flatten().find(|value| is_star(value)) {
+            let is_always = |column: &Column| column.identity.is_some_and(|identity| identity.always);
+            let mut columns = positions.iter().filter_map(|i| table.columns.get(*i));
+            if values.rows.iter().flatten().any(is_default) || columns.any(is_always) {
+                let what = "a row's star in VALUES beside DEFAULT or an identity column";
+                return Err(SqlError::unsupported(what).at(position_of(star)));
+            }
+        }
         let width = values.rows.first().map_or(0, Vec::len);
         defaults = (0..width)
             .filter(|&i| values.rows.iter().all(|row| row.get(i).is_some_and(is_default)))

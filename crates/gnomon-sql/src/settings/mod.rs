@@ -592,8 +592,11 @@ impl Settings {
         StringRules {
             is_standard: is(Id::standard_conforming_strings, "on"),
             warns: is(Id::escape_string_warning, "on"),
-            // The only encoding is one in which no character but it has the byte of a backslash.
-            has_escaped_quotes: !is(Id::backslash_quote, "off"),
+            has_escaped_quotes: match &*self.current.texts[Id::backslash_quote as usize] {
+                "off" => false,
+                "safe_encoding" => !self.encoding().is_client_only(),
+                _ => true,
+            },
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) const PG_ATTRDEF: Oid = 2604;
 pub(super) const PG_REWRITE: Oid = 2618;
 /// `pg_class.oid` of the catalogs of objects that all databases of a server share: `pg_database`, `pg_authid`,
 /// `pg_tablespace`.
-const SHARED: [Oid; 3] = [1262, 1260, 1213];
+pub(super) const SHARED: [Oid; 3] = [1262, 1260, 1213];
 
 /// An object as pg_depend names it: its catalog, its identifier and the number of a column, or 0.
 type Address = (Oid, Oid, usize);

@@ -121,10 +121,19 @@ pub fn object_name(state: &dyn SystemState, ty: Type, oid: Oid) -> Option<String
         Type::Regoperator => shown_operator_signature(system, oid),
         Type::Regtype => shown_other_type(system, oid),
         Type::Regrole => system.role_name(oid).map(quote),
-        Type::Regcollation => {
-            let name = reference::collation_by_oid(oid)?;
+        Type::Regcollation | Type::Regconfig | Type::Regdictionary => {
+            let name = reference::object_by_oid(catalog_of(ty), oid)?;
             Some(in_schema(SYSTEM_SCHEMA, &quote(name), searches_system(system)))
         }
         _ => None,
+    }
+}
+
+/// The catalog of the objects of a reg* type, of which there are only PostgreSQL's own.
+pub(super) fn catalog_of(ty: Type) -> &'static str {
+    match ty {
+        Type::Regconfig => "pg_ts_config",
+        Type::Regdictionary => "pg_ts_dict",
+        _ => "pg_collation",
     }
 }

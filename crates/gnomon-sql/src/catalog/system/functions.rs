@@ -5,7 +5,7 @@
 
 use super::{
     ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
-    dependencies::PG_CLASS,
+    dependencies::{PG_CLASS, SHARED},
     display, facts, identity, information,
     names::quote,
     objects,
@@ -184,7 +184,7 @@ impl System<'_> {
                 self.of_system(reference::operator_by_oid(*oid).is_some())
             }
             ("pg_collation_is_visible", [Datum::Oid(oid)]) => {
-                self.of_system(reference::collation_by_oid(*oid).is_some())
+                self.of_system(reference::object_by_oid("pg_collation", *oid).is_some())
             }
             ("pg_opclass_is_visible", [Datum::Oid(oid)]) => {
                 self.of_system(reference::has_row("pg_opclass", *oid))
@@ -287,6 +287,7 @@ impl System<'_> {
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
             ("obj_description" | "shobj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
+                let class = class.filter(|class| SHARED.contains(class) == (function == "shobj_description"));
                 or_null(class.and_then(|class| self.comment(Some(class), *oid, 0)).map(text))
             }
             ("col_description", [Datum::Oid(oid), Datum::Int4(number)]) => {

@@ -239,7 +239,9 @@ fn identity(system: System<'_>, class: Oid, id: Oid, column: i32) -> Option<Iden
                 address: column.address,
             })
         }
-        PG_COLLATION => Some(Identity::within("collation", SYSTEM_SCHEMA, reference::collation_by_oid(id)?)),
+        PG_COLLATION => {
+            Some(Identity::within("collation", SYSTEM_SCHEMA, reference::object_by_oid("pg_collation", id)?))
+        }
         PG_LANGUAGE => Some(Identity::plain("language", reference::field("pg_language", id, 1)?)),
         PG_AM => Some(Identity::plain("access method", reference::field("pg_am", id, 1)?)),
         PG_AUTHID => Some(Identity::plain("role", system.role_name(id)?)),
@@ -295,7 +297,7 @@ fn identity_of_function(system: System<'_>, id: Oid) -> Option<Identity> {
     })
 }
 
-/// What is a part of a relation and has a name there; and its name in full, quoted as a rule's is.
+/// A part of a relation that has a name there, with its name in full, quoted as a rule's is.
 fn identity_on(system: System<'_>, relation: Oid, kind: &str, name: &str) -> Option<(Identity, String)> {
     let (schema, table) = system.relation_name(relation)?;
     let on = Identity::within(kind, schema, table);

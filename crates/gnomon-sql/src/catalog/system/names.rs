@@ -2,7 +2,10 @@
 
 use gnomon_parser::ast::TypeName;
 
-use super::{SYSTEM_SCHEMA, System, SystemState, privileges::PREDEFINED_ROLES, reference, row_types};
+use super::{
+    SYSTEM_SCHEMA, System, SystemState, display::catalog_of, privileges::PREDEFINED_ROLES, reference,
+    row_types,
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
@@ -177,21 +180,14 @@ fn look_up(system: System<'_>, ty: Type, text: &str) -> Result<LookUp> {
     let (state, message, found) = match ty {
         Type::Regproc => return Ok(only_function(system, &name, text)),
         Type::Regoper => return Ok(only_operator(&name, text)),
-        Type::Regcollation => (
-            SqlState::UNDEFINED_OBJECT,
-            format!("collation \"{}\" for encoding \"UTF8\" does not exist", name.shown()),
-            of_system(reference::collation_named(&name.name)),
-        ),
-        // There is no text search.
-        Type::Regconfig | Type::Regdictionary => (
+        Type::Regcollation | Type::Regconfig | Type::Regdictionary => (
             SqlState::UNDEFINED_OBJECT,
             match ty {
-                Type::Regconfig => {
-                    format!("text search configuration \"{}\" does not exist", name.shown())
-                }
-                _ => format!("text search dictionary \"{}\" does not exist", name.shown()),
+                Type::Regconfig => format!("text search configuration \"{}\" does not exist", name.shown()),
+                Type::Regdictionary => format!("text search dictionary \"{}\" does not exist", name.shown()),
+                _ => format!("collation \"{}\" for encoding \"UTF8\" does not exist", name.shown()),
             },
-            None,
+            of_system(reference::object_named(catalog_of(ty), &name.name)),
         ),
         _ => (
             SqlState::UNDEFINED_TABLE,

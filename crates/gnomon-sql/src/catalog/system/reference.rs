@@ -372,23 +372,23 @@ pub(super) fn operator_by_oid(oid: Oid) -> Option<&'static BuiltInOperator> {
     OPERATORS.iter().find(|operator| operator.oid == oid)
 }
 
-/// Identifiers and names of all collations.
-fn collations() -> impl Iterator<Item = (Oid, &'static str)> {
-    let lines = include_str!("data/pg_collation.tsv").lines();
-    lines.filter_map(|line| {
+/// The object of this name in a catalog whose rows are all PostgreSQL's own: `pg_collation`, `pg_ts_config` and others
+/// that begin with identifier and name.
+pub(super) fn object_named(catalog: &str, name: &str) -> Option<Oid> {
+    objects(catalog).find(|(_, known)| *known == name).map(|(oid, _)| oid)
+}
+
+/// The name of the object with this identifier in such a catalog.
+pub(super) fn object_by_oid(catalog: &str, oid: Oid) -> Option<&'static str> {
+    objects(catalog).find(|(known, _)| *known == oid).map(|(_, name)| name)
+}
+
+fn objects(catalog: &str) -> impl Iterator<Item = (Oid, &'static str)> {
+    let data = FILES.iter().find(|(table, _)| *table == catalog).map(|(_, data)| data.lines());
+    data.into_iter().flatten().filter_map(|line| {
         let mut fields = line.split('\t');
         Some((number(fields.next()?), fields.next()?))
     })
-}
-
-/// The collation of this name.
-pub(super) fn collation_named(name: &str) -> Option<Oid> {
-    collations().find(|(_, known)| *known == name).map(|(oid, _)| oid)
-}
-
-/// The name of the collation with this identifier.
-pub(super) fn collation_by_oid(oid: Oid) -> Option<&'static str> {
-    collations().find(|(known, _)| *known == oid).map(|(_, name)| name)
 }
 
 /// True if PostgreSQL has an operator of this name for exactly these types of operands; 0 is the left one of a prefix.

@@ -5,7 +5,7 @@ use crate::types::{Datum, Scalar};
 
 /// PostgreSQL's name of the mode that shares a lock with nobody.
 const EXCLUSIVE: &str = "ExclusiveLock";
-/// What PostgreSQL has in place of the session of a prepared transaction.
+/// The number that PostgreSQL has in place of the session of a prepared transaction.
 const PREPARED: i32 = 0;
 
 /// Runs a function; none if it is not one of them.

@@ -84,7 +84,7 @@ impl Expr {
         let ExprKind::Subquery(subquery) = &self.kind else { return failing };
         let plan = match (&subquery.kind, &subquery.plan) {
             // What EXISTS selects is never asked for.
-            (SubqueryKind::Exists { .. }, Plan::Project(node)) => &node.input,
+            (SubqueryKind::Exists, Plan::Project(node)) => &node.input,
             (_, plan) => plan,
         };
         failing.or_else(|| plan.failing_constant(cx)).or_else(|| match &subquery.kind {

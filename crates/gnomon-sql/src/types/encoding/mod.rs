@@ -171,6 +171,12 @@ impl Encoding {
         matches!(self.form(), Same)
     }
 
+    /// True if only clients may have it, since bytes of ASCII may be parts of its other characters.
+    pub fn is_client_only(self) -> bool {
+        const LAST_OF_SERVERS: u8 = 34;
+        self.0 > LAST_OF_SERVERS
+    }
+
     /// True if texts can be brought to and from it.
     pub fn is_known(self) -> bool {
         !matches!(self.form(), Unknown)

@@ -105,7 +105,7 @@ fn range_error(what: &str, text: &str) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range: \"{text}\""))
 }
 
-/// Why a field does not fit.
+/// The reason why a field does not fit.
 enum Misfit {
     Format,
     Range,

@@ -27,7 +27,7 @@ pub(super) fn second_fraction(text: &str) -> Result<i64, Misfit> {
     fraction(text, SECOND)
 }
 
-/// Why a text is no displacement.
+/// The reason why a text is no displacement.
 pub(in super::super) enum Displacement {
     Format,
     Range,
