@@ -152,7 +152,7 @@ CREATE TABLE
                          List of databases
   Name  | Owner  | Encoding | Collate |  Ctype  | Access privileges
 --------+--------+----------+---------+---------+-------------------
- gnomon | gnomon | UTF8     | C       | C.UTF-8 |
+ gnomon | gnomon | UTF8     | C.UTF-8 | C.UTF-8 |
 (1 row)
 
        List of relations

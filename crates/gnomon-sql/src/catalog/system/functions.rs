@@ -192,16 +192,18 @@ impl System<'_> {
             ("pg_opfamily_is_visible", [Datum::Oid(oid)]) => {
                 self.of_system(reference::has_row("pg_opfamily", *oid))
             }
-            // There are no such objects.
             (
-                "pg_conversion_is_visible"
-                | "pg_statistics_obj_is_visible"
-                | "pg_ts_config_is_visible"
+                "pg_ts_config_is_visible"
                 | "pg_ts_dict_is_visible"
                 | "pg_ts_parser_is_visible"
                 | "pg_ts_template_is_visible",
-                [Datum::Oid(_)],
-            ) => Datum::Null,
+                [Datum::Oid(oid)],
+            ) => {
+                let catalog = function.strip_suffix("_is_visible").unwrap_or_default();
+                self.of_system(reference::has_row(catalog, *oid))
+            }
+            // There are no such objects.
+            ("pg_conversion_is_visible" | "pg_statistics_obj_is_visible", [Datum::Oid(_)]) => Datum::Null,
             ("format_type", [Datum::Oid(oid), modifier]) => match row_types::row_type(*self, *oid) {
                 Some(row) => or_null(row_types::shown_row_type(*self, row).map(text)),
                 None => text(shown_type(*oid, modifier)),
