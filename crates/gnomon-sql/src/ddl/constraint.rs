@@ -1,10 +1,11 @@
 //! Constraints, as CREATE TABLE and ALTER TABLE have them. What is not carried out is refused here.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use gnomon_parser::{
     Position,
-    ast::{self, Constraint, ConstraintAttributes, ConstraintKind, IndexConstraint},
+    ast::{self, Constraint, ConstraintAttributes, ConstraintKind, Ident, IndexConstraint},
+    visit::VisitorMut,
 };
 
 use super::{
@@ -136,6 +137,7 @@ pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &Constr
         }
         ConstraintSpec::Check { name, expression } => {
             let shape = Arc::new(table.clone());
+            let expression = &with_bare_columns(expression, table);
             let (expression, _) = ddl.session.with_types(|types, view| {
                 fixed_expression_text(expression, types, view, |binder, expression| {
                     binder.condition(expression, &Scope::of_table(&shape, None), true)
@@ -176,4 +178,37 @@ fn duplicate_constraint(table: &Table, name: &str) -> SqlError {
         SqlState::DUPLICATE_OBJECT,
         format!("constraint \"{name}\" for relation \"{}\" already exists", table.name),
     )
+}
+
+/// Returns an expression over a table in which columns have no names of the table before them: their text then outlives
+/// another name of the table, and holds for its partitions.
+fn with_bare_columns(expr: &ast::Expr, table: &Table) -> ast::Expr {
+    struct Bare<'t>(&'t Table);
+    impl Bare<'_> {
+        fn is_of_table(&self, qualifier: &[Ident]) -> bool {
+            let is = |part: &Ident, name: &str| *part.name == *name;
+            match qualifier {
+                [name] => is(name, &self.0.name),
+                [.., schema, name] => is(name, &self.0.name) && is(schema, &self.0.schema),
+                [] => false,
+            }
+        }
+    }
+    impl VisitorMut for Bare<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+            if let ast::Expr::Column(column) = expr
+                && !column.has_star
+                && let Some((name, qualifier)) = column.fields.split_last()
+                && self.is_of_table(qualifier)
+                && self.0.column(&name.name).is_some()
+            {
+                column.fields = vec![name.clone()];
+            }
+            self.walk_expr(expr)
+        }
+    }
+    let mut bare = expr.clone();
+    let _: ControlFlow<()> = Bare(table).visit_expr(&mut bare);
+    bare
 }
