@@ -27,7 +27,7 @@ pub struct WaitOptions<'a> {
     pub nowait: bool,
     /// Time that a request waits before it looks for a deadlock; zero looks at once.
     pub deadlock_after: Duration,
-    /// The longest wait for an owner that [stands](LockOwner::stand), after which the request fails with
+    /// The longest wait for an owner that stands (`LockOwner::stand`), after which the request fails with
     /// [`Error::Serialization`]; none waits for ever.
     pub standing_max: Option<Duration>,
 }

@@ -3,8 +3,8 @@
 //! The database holds UTF-8, and so do all texts of the program. What a client sends is decoded where it comes in, what
 //! it gets is encoded where it goes out: by the server's messages, the binary form of values, and COPY.
 //!
-//! How: encodings of one byte a character have tables ([`single_byte`]) that PostgreSQL 15 wrote; those of several
-//! bytes ([`several_bytes`]) have the structure that PostgreSQL checks, and the characters of the crate encoding_rs,
+//! How: encodings of one byte a character have tables (`single_byte`) that PostgreSQL 15 wrote; those of several
+//! bytes (`several_bytes`) have the structure that PostgreSQL checks, and the characters of the crate encoding_rs,
 //! which has the tables of the web. Some of these characters differ from PostgreSQL's: signs and Cyrillic letters of
 //! BIG5, letters of IBM in EUC_JP, characters for private use.
 //!
@@ -20,7 +20,7 @@ use self::{several_bytes::SeveralBytes, single_byte::SingleByte};
 use super::binary::validate_text;
 use crate::{Result, SqlError, SqlState};
 
-/// An encoding of characters: its place among [`ENCODINGS`], which is PostgreSQL's number.
+/// An encoding of characters: its place among `ENCODINGS`, which is PostgreSQL's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoding(u8);
 
