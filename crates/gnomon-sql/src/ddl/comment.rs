@@ -28,13 +28,6 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
             let table = ddl.session.view().table(&ddl.session.name(&relation_of(table)?)?)?;
             constraint_key(&table, &name.name)?
         }
-        CommentedObject::Named { kind: NamedKind::Schema, name } => {
-            let name = Name { schema: None, name: name.name.to_string() };
-            match ddl.session.view().schema_oid(&name.name) {
-                Some(oid) => (oid, 0),
-                None => return Err(name.missing("schema")),
-            }
-        }
         CommentedObject::Named { kind, name } => match named_key(ddl, *kind, name) {
             // A dump is restored into a database of another name.
             Err(error) if *kind == NamedKind::Database => {
@@ -63,7 +56,7 @@ pub(super) fn comment(ddl: &mut Ddl<'_>, comment: &Comment) -> Result<Tag> {
             let [source, target] = types.map(Datum::Oid);
             let found = built_in(ddl, "pg_cast", &[("castsource", source), ("casttarget", target)])?;
             first(&found, || {
-                let [from, to] = types.map(|ty| shown(Some(ty)));
+                let [from, to] = types.map(shown);
                 let message = format!("cast from type {from} to type {to} does not exist");
                 SqlError::new(SqlState::UNDEFINED_OBJECT, message)
             })?
@@ -114,9 +107,9 @@ fn type_oid(ty: &TypeName) -> Result<Oid> {
     column_type(ty).map(|ty| ty.ty.oid())
 }
 
-/// A type in an error; none is the absent operand of an operator.
-fn shown(ty: Option<Oid>) -> String {
-    ty.map_or_else(|| "NONE".to_owned(), |ty| format_type(Type::from_oid(ty).unwrap_or(Type::Unknown), None))
+/// A type in an error.
+fn shown(ty: Oid) -> String {
+    format_type(Type::from_oid(ty).unwrap_or(Type::Unknown), None)
 }
 
 fn relation_key(ddl: &Ddl<'_>, kind: ObjectKind, name: &QualifiedName) -> Result<CommentKey> {
@@ -143,7 +136,11 @@ fn named_key(ddl: &mut Ddl<'_>, kind: NamedKind, name: &Ident) -> Result<Comment
         NamedKind::Extension => ("pg_extension", "extname", "extension"),
         NamedKind::Language => ("pg_language", "lanname", "language"),
         NamedKind::Role => ("pg_authid", "rolname", "role"),
-        NamedKind::Schema => ("pg_namespace", "nspname", "schema"),
+        NamedKind::Schema => {
+            let name = Name { schema: None, name: name.name.to_string() };
+            let oid = ddl.session.view().schema_oid(&name.name);
+            return oid.map(|oid| (oid, 0)).ok_or_else(|| name.missing("schema"));
+        }
         NamedKind::Tablespace => ("pg_tablespace", "spcname", "tablespace"),
     };
     let found = built_in(ddl, catalog, &[(column, text(&name.name))])?;
@@ -205,7 +202,7 @@ fn missing_routine(kind: RoutineKind, routine: &RoutineName) -> SqlError {
             format!("aggregate {name}(*) does not exist")
         }
         Ok(Some(types)) => {
-            let types: Vec<String> = types.into_iter().map(|ty| shown(Some(ty))).collect();
+            let types: Vec<String> = types.into_iter().map(shown).collect();
             format!("{what} {name}({}) does not exist", types.join(", "))
         }
         _ => format!("could not find a {what} named \"{name}\""),
@@ -226,8 +223,8 @@ fn operator_key(
     let found = if is_of_system(&name.schema) { built_in(ddl, "pg_operator", &values)? } else { Vec::new() };
     first(&found, || {
         let operands = match left {
-            None => format!("{} {}", name.symbol, shown(Some(right))),
-            Some(_) => format!("{} {} {}", shown(left), name.symbol, shown(Some(right))),
+            None => format!("{} {}", name.symbol, shown(right)),
+            Some(left) => format!("{} {} {}", shown(left), name.symbol, shown(right)),
         };
         SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("operator does not exist: {operands}"))
     })

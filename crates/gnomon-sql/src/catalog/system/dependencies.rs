@@ -29,9 +29,11 @@ pub(super) const PG_NAMESPACE: Oid = 2615;
 pub(super) const PG_CONSTRAINT: Oid = 2606;
 pub(super) const PG_ATTRDEF: Oid = 2604;
 pub(super) const PG_REWRITE: Oid = 2618;
-/// `pg_class.oid` of the catalogs of objects that all databases of a server share: `pg_database`, `pg_authid`,
-/// `pg_tablespace`.
-pub(super) const SHARED: [Oid; 3] = [1262, 1260, 1213];
+pub(super) const PG_AUTHID: Oid = 1260;
+pub(super) const PG_DATABASE: Oid = 1262;
+pub(super) const PG_TABLESPACE: Oid = 1213;
+/// The catalogs of objects that all databases of a server share.
+pub(super) const SHARED: [Oid; 3] = [PG_AUTHID, PG_DATABASE, PG_TABLESPACE];
 
 /// An object as pg_depend names it: its catalog, its identifier and the number of a column, or 0.
 type Address = (Oid, Oid, usize);

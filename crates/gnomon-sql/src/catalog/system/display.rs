@@ -122,7 +122,7 @@ pub fn object_name(state: &dyn SystemState, ty: Type, oid: Oid) -> Option<String
         Type::Regtype => shown_other_type(system, oid),
         Type::Regrole => system.role_name(oid).map(quote),
         Type::Regcollation | Type::Regconfig | Type::Regdictionary => {
-            let name = reference::object_by_oid(catalog_of(ty), oid)?;
+            let name = reference::field(catalog_of(ty), oid, 1)?;
             Some(in_schema(SYSTEM_SCHEMA, &quote(name), searches_system(system)))
         }
         _ => None,

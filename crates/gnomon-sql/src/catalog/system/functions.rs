@@ -183,17 +183,11 @@ impl System<'_> {
             ("pg_operator_is_visible", [Datum::Oid(oid)]) => {
                 self.of_system(reference::operator_by_oid(*oid).is_some())
             }
-            ("pg_collation_is_visible", [Datum::Oid(oid)]) => {
-                self.of_system(reference::object_by_oid("pg_collation", *oid).is_some())
-            }
-            ("pg_opclass_is_visible", [Datum::Oid(oid)]) => {
-                self.of_system(reference::has_row("pg_opclass", *oid))
-            }
-            ("pg_opfamily_is_visible", [Datum::Oid(oid)]) => {
-                self.of_system(reference::has_row("pg_opfamily", *oid))
-            }
             (
-                "pg_ts_config_is_visible"
+                "pg_collation_is_visible"
+                | "pg_opclass_is_visible"
+                | "pg_opfamily_is_visible"
+                | "pg_ts_config_is_visible"
                 | "pg_ts_dict_is_visible"
                 | "pg_ts_parser_is_visible"
                 | "pg_ts_template_is_visible",

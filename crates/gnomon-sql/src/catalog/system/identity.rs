@@ -3,7 +3,10 @@
 
 use super::{
     DATABASE, Object, SYSTEM_SCHEMA, System, default_oid,
-    dependencies::{PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_REWRITE},
+    dependencies::{
+        PG_ATTRDEF, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_REWRITE,
+        PG_TABLESPACE,
+    },
     display,
     names::quote,
     objects, reference, row_types,
@@ -15,9 +18,6 @@ use crate::{
 };
 
 const PG_TYPE: Oid = 1247;
-const PG_AUTHID: Oid = 1260;
-const PG_DATABASE: Oid = 1262;
-const PG_TABLESPACE: Oid = 1213;
 const PG_OPERATOR: Oid = 2617;
 const PG_COLLATION: Oid = 3456;
 const PG_LANGUAGE: Oid = 2612;
@@ -240,7 +240,7 @@ fn identity(system: System<'_>, class: Oid, id: Oid, column: i32) -> Option<Iden
             })
         }
         PG_COLLATION => {
-            Some(Identity::within("collation", SYSTEM_SCHEMA, reference::object_by_oid("pg_collation", id)?))
+            Some(Identity::within("collation", SYSTEM_SCHEMA, reference::field("pg_collation", id, 1)?))
         }
         PG_LANGUAGE => Some(Identity::plain("language", reference::field("pg_language", id, 1)?)),
         PG_AM => Some(Identity::plain("access method", reference::field("pg_am", id, 1)?)),

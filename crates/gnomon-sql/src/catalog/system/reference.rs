@@ -372,22 +372,13 @@ pub(super) fn operator_by_oid(oid: Oid) -> Option<&'static BuiltInOperator> {
     OPERATORS.iter().find(|operator| operator.oid == oid)
 }
 
-/// The object of this name in a catalog whose rows are all PostgreSQL's own: `pg_collation`, `pg_ts_config` and others
-/// that begin with identifier and name.
-pub(super) fn object_named(catalog: &str, name: &str) -> Option<Oid> {
-    objects(catalog).find(|(_, known)| *known == name).map(|(oid, _)| oid)
-}
-
-/// The name of the object with this identifier in such a catalog.
-pub(super) fn object_by_oid(catalog: &str, oid: Oid) -> Option<&'static str> {
-    objects(catalog).find(|(known, _)| *known == oid).map(|(_, name)| name)
-}
-
-fn objects(catalog: &str) -> impl Iterator<Item = (Oid, &'static str)> {
-    let data = FILES.iter().find(|(table, _)| *table == catalog).map(|(_, data)| data.lines());
-    data.into_iter().flatten().filter_map(|line| {
+/// The object of this name in a table whose rows are all PostgreSQL's own and begin with identifier and name.
+pub(super) fn object_named(table: &str, name: &str) -> Option<Oid> {
+    let (_, data) = FILES.iter().find(|(known, _)| *known == table)?;
+    data.lines().find_map(|line| {
         let mut fields = line.split('\t');
-        Some((number(fields.next()?), fields.next()?))
+        let oid = number(fields.next()?);
+        (fields.next()? == name).then_some(oid)
     })
 }
 

@@ -3,7 +3,7 @@
 use super::{Activity, AdvisoryLock, System};
 use crate::types::{Datum, Scalar};
 
-/// PostgreSQL's name of the mode that shares a lock with nobody.
+/// PostgreSQL's name of the lock mode that conflicts with every other use.
 const EXCLUSIVE: &str = "ExclusiveLock";
 /// The number that PostgreSQL has in place of the session of a prepared transaction.
 const PREPARED: i32 = 0;
