@@ -40,8 +40,8 @@ pub enum Victim {
 pub(super) struct Detector {
     /// The owners that have waited since they last released everything.
     places: Mutex<HashMap<TxnId, Place>>,
-    /// The owners that [stand](super::LockOwner::stand).
-    standing: Mutex<HashSet<TxnId>>,
+    /// The owners in doubt, those of prepared transactions ([`mark_in_doubt`](super::LockOwner::mark_in_doubt)).
+    in_doubt: Mutex<HashSet<TxnId>>,
 }
 
 impl LockManager {
@@ -77,21 +77,21 @@ impl LockManager {
         self.detector().places.lock().insert(txn, place);
     }
 
-    /// Takes note of an owner that stands.
-    pub(super) fn stand(&self, txn: TxnId) {
-        self.detector().standing.lock().insert(txn);
+    /// Takes note of an owner in doubt.
+    pub(super) fn mark_in_doubt(&self, txn: TxnId) {
+        self.detector().in_doubt.lock().insert(txn);
     }
 
-    /// Forgets an owner that stood.
-    pub(super) fn fall(&self, txn: TxnId) {
-        self.detector().standing.lock().remove(&txn);
+    /// Forgets an owner that was in doubt.
+    pub(super) fn clear_in_doubt(&self, txn: TxnId) {
+        self.detector().in_doubt.lock().remove(&txn);
     }
 
-    /// True if an owner waits directly for one that stands.
-    pub(super) fn waits_for_standing(&self, txn: TxnId) -> bool {
+    /// True if an owner waits directly for one in doubt.
+    pub(super) fn waits_for_in_doubt(&self, txn: TxnId) -> bool {
         let blockers = self.blockers(txn);
-        let standing = self.detector().standing.lock();
-        blockers.iter().any(|blocker| standing.contains(blocker))
+        let in_doubt = self.detector().in_doubt.lock();
+        blockers.iter().any(|blocker| in_doubt.contains(blocker))
     }
 
     /// Forgets an owner that will not wait any more.

@@ -154,7 +154,7 @@ impl LockManager {
             weight: 0,
             victim: Victim::default(),
             waits: Waits::default(),
-            is_standing: false,
+            is_in_doubt: false,
         }
     }
 
@@ -294,7 +294,7 @@ pub struct LockOwner {
     weight: u64,
     victim: Victim,
     waits: Waits,
-    is_standing: bool,
+    is_in_doubt: bool,
 }
 
 /// One step of a [`LockOwner`], with the state of its lock before.
@@ -508,11 +508,11 @@ impl LockOwner {
     }
 
     /// Makes it an owner whose end no thread of its own brings about, so that a wait for it may have no end
-    /// ([`WaitOptions::standing_max`]). Such an owner holds locks for long: it uses only shards until it ends.
-    pub(crate) fn stand(&mut self) {
+    /// ([`WaitOptions::in_doubt_max`]). Such an owner holds locks for long: it uses only shards until it ends.
+    pub(crate) fn mark_in_doubt(&mut self) {
         self.leave_lists();
-        self.is_standing = true;
-        self.manager.stand(self.txn);
+        self.is_in_doubt = true;
+        self.manager.mark_in_doubt(self.txn);
     }
 
     fn acquired(&mut self, shard: usize, slot: u32, before: Option<Mode>) {

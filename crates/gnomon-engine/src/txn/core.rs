@@ -192,9 +192,9 @@ impl Core {
         let deadlock_after = self.options.deadlock_after;
         // The client that is to end a prepared transaction may be the one that waits for it, and knows only of what that
         // has written, not of what it has read.
-        let standing_max = (self.options.isolation == Isolation::Serializable).then_some(PREPARED_WAIT_MAX);
+        let in_doubt_max = (self.options.isolation == Isolation::Serializable).then_some(PREPARED_WAIT_MAX);
         let nowait = timeout == Some(Duration::ZERO);
-        WaitOptions { timeout, interrupt, nowait, deadlock_after, standing_max }
+        WaitOptions { timeout, interrupt, nowait, deadlock_after, in_doubt_max }
     }
 
     /// Stands at the newest value, behind a lock. To be called when the lock is granted: the transaction that wrote

@@ -154,8 +154,8 @@ impl LockOwner {
         if std::mem::take(&mut self.waits.count) > 0 {
             self.manager.forget(self.txn);
         }
-        if std::mem::take(&mut self.is_standing) {
-            self.manager.fall(self.txn);
+        if std::mem::take(&mut self.is_in_doubt) {
+            self.manager.clear_in_doubt(self.txn);
         }
         wake(woken);
     }

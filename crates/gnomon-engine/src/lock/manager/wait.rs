@@ -27,9 +27,9 @@ pub struct WaitOptions<'a> {
     pub nowait: bool,
     /// Time that a request waits before it looks for a deadlock; zero looks at once.
     pub deadlock_after: Duration,
-    /// The longest wait for an owner that stands (`LockOwner::stand`), after which the request fails with
+    /// The longest wait for an owner in doubt (`LockOwner::mark_in_doubt`), after which the request fails with
     /// [`Error::Serialization`]; none waits for ever.
-    pub standing_max: Option<Duration>,
+    pub in_doubt_max: Option<Duration>,
 }
 
 /// The course of a request that is blocked.
@@ -87,8 +87,8 @@ enum Timer {
     Timeout,
     /// A deadlock is to be looked for.
     Deadlock,
-    /// An owner that stands is to be looked for.
-    Standing,
+    /// An owner in doubt is to be looked for.
+    InDoubt,
 }
 
 /// A request in a queue, from its owner's side.
@@ -141,8 +141,8 @@ impl LockOwner {
         let parking = self.waits.parking.clone().expect("a request in a queue has its sleeper");
         // The time until it looks for a deadlock; none once it has looked.
         let mut deadlock_after = Some(options.deadlock_after).filter(|after| !after.is_zero());
-        // The time until it looks for an owner that stands; then it does so again after as long a time.
-        let mut standing_after = options.standing_max;
+        // The time until it looks for an owner in doubt; then it does so again after as long a time.
+        let mut in_doubt_after = options.in_doubt_max;
         let gave_up = match options.interrupt.map(|i| i.watch(&parking)).transpose() {
             Err(error) => error,
             Ok(_watch) => loop {
@@ -151,7 +151,7 @@ impl LockOwner {
                 let timers = [
                     (options.timeout, Timer::Timeout),
                     (deadlock_after, Timer::Deadlock),
-                    (standing_after, Timer::Standing),
+                    (in_doubt_after, Timer::InDoubt),
                 ];
                 let timers = timers.into_iter().filter_map(|(after, timer)| Some((after?, timer)));
                 let next = timers.min_by_key(|(after, _)| *after);
@@ -164,12 +164,12 @@ impl LockOwner {
                             return Err(Error::Deadlock);
                         }
                     }
-                    (Wakeup::TimedOut, Some(Timer::Standing)) => {
-                        if self.manager.waits_for_standing(self.txn) {
+                    (Wakeup::TimedOut, Some(Timer::InDoubt)) => {
+                        if self.manager.waits_for_in_doubt(self.txn) {
                             break Error::Serialization(Conflict::Prepared);
                         }
-                        standing_after =
-                            standing_after.zip(options.standing_max).map(|(now, more)| now + more);
+                        in_doubt_after =
+                            in_doubt_after.zip(options.in_doubt_max).map(|(now, more)| now + more);
                     }
                     (Wakeup::TimedOut, _) => break Error::LockTimeout,
                     // One signal may stand for both: the request was overtaken, and the interrupt was raised.

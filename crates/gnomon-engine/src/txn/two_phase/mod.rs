@@ -90,7 +90,7 @@ pub(super) fn prepare(mut core: Core, gid: &str, note: &[u8]) -> Result<Csn> {
     let (csn, kept) = inner.method.prepare(&inner.keyspace, entry)?;
     let info = PreparedInfo { gid: gid.into(), txn: core.id, note: note.into() };
     let mut locks = std::mem::replace(&mut core.locks, inner.locks.owner(info.txn));
-    locks.stand();
+    locks.mark_in_doubt();
     let prepared = Prepared {
         writes: std::mem::take(&mut core.writes),
         locks,
@@ -327,7 +327,7 @@ pub(crate) fn restore(inner: &Arc<Shared>) -> Result<()> {
     // Where a mode admits another and not the reverse, as S admits U, the first has the smaller number.
     locks.sort_by_key(|(lock, _)| lock.mode.index());
     for (_, _, prepared) in &mut restored {
-        prepared.locks.stand();
+        prepared.locks.mark_in_doubt();
     }
     for (lock, of) in locks {
         let (gid, _, prepared) = &mut restored[of];

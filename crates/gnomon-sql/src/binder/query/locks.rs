@@ -11,8 +11,7 @@ use crate::{
 };
 
 /// The tables that locking clauses name: the number of the first column, lock, patience. `joins` are the names of joins
-/// in FROM. `refused` is what else the
-/// SELECT has with which its rows are none of a table's.
+/// in FROM. `refused` names a clause of the SELECT by which its rows are none of a table's.
 pub fn bind_locks(
     clauses: &[ast::LockingClause],
     (from, joins): (Option<&JoinTree>, &[&str]),
