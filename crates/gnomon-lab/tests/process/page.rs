@@ -1,37 +1,67 @@
 //! The page of `gnomon-lab report` in a browser: narrow and wide, light and dark, everything is drawn, legible and
 //! within the page. Skipped where Chromium is not installed.
 
-use std::{collections::HashSet, fs, path::Path, process::Command};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Ran, run, text};
 
 /// What measures a page; it says what it is called in its own words.
 const MEASURE: &str = include_str!("page.js");
 
+/// Moments of measurement, on two days: the page names both.
+const FIRST: &str = "2026-09-29T23:59:59Z";
+const LAST: &str = "2026-09-30T00:00:01Z";
+
 /// Runs every kind of figure that takes little time, and makes the page.
 fn report(directory: &Path) {
     let out = text(directory);
     let ran = run(&["run", "semantics/*", "shadow/tpcb", "--quick", "--seed", "7", "--out", out]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for path in results(directory) {
+        let mut result: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        result["machine"] = machine();
+        result["measured_at"] = if path.starts_with(directory.join("shadow")) { LAST } else { FIRST }.into();
+        fs::write(&path, result.to_string()).unwrap();
+    }
     let ran = run(&["report", out]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(Path::new(ran.stdout.trim()), directory.join("report.html"));
 }
 
-/// How many panels the results in a directory have.
-fn panels(directory: &Path) -> usize {
-    let of = |entry: fs::DirEntry| match entry.path() {
-        path if path.is_dir() => panels(&path),
-        path if path.ends_with("result.json") => {
-            let result: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-            let figures = result["figures"].as_array().unwrap();
-            figures.iter().map(|figure| figure["panels"].as_array().unwrap().len()).sum()
-        }
-        _ => 0,
+/// The machine that the page names: with long names, so that no line breaks elsewhere on the machine of the test.
+fn machine() -> Value {
+    json!({
+        "processors": 128, "processor": "Intel(R) Xeon(R) Platinum 8488C CPU @ 2.40GHz", "memory_bytes": 1u64 << 40,
+        "kernel": "Linux 6.14.0-1024-azure-fde", "file_system": "ext4 on /dev/mapper/vg_databases-data",
+    })
+}
+
+/// Files of results in a directory.
+fn results(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let of = |path: PathBuf| match path.is_dir() {
+        true => results(&path),
+        false if path.ends_with("result.json") => vec![path],
+        false => Vec::new(),
     };
-    fs::read_dir(directory).unwrap().map(|entry| of(entry.unwrap())).sum()
+    entries.flat_map(of).collect()
+}
+
+/// Number of panels of the results in a directory.
+fn panels(directory: &Path) -> usize {
+    let of = |path: PathBuf| {
+        let result: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let figures = result["figures"].as_array().unwrap();
+        figures.iter().map(|figure| figure["panels"].as_array().unwrap().len()).sum::<usize>()
+    };
+    results(directory).into_iter().map(of).sum()
 }
 
 /// What the page is found to be in a frame of a size. A frame, since a window has a width at least.
