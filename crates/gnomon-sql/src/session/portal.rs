@@ -3,7 +3,7 @@
 //! A portal that has returned some of its rows goes on where it stopped; when another statement begins in between, the
 //! rest of its rows is read first and kept, since what a statement sees of the database ends with it.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::sync::Mutex;
 
@@ -212,7 +212,8 @@ pub(super) struct Portals(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
-    open: HashMap<String, Portal>,
+    // Most sessions have one at a time: a tree of one finds it sooner than a hash would be made.
+    open: BTreeMap<String, Box<Portal>>,
     /// The numbers that portals, and statements beside them, have got so far.
     numbers: u64,
 }
@@ -226,12 +227,12 @@ impl Portals {
         body: Body,
         params: Vec<Datum>,
         text: Arc<str>,
-    ) -> Result<Portal> {
+    ) -> Result<Box<Portal>> {
         let memory = session.memory.hold(PORTAL_BYTES + 2 * name.len() + row_bytes(&params))?;
         let mut portals = self.0.lock();
         let number = portals.numbers;
         portals.numbers += 1;
-        Ok(Portal {
+        Ok(Box::new(Portal {
             body,
             text,
             opened: session.statement_time,
@@ -250,7 +251,7 @@ impl Portals {
             departures: Departures::default(),
             is_named: !name.is_empty(),
             number,
-        })
+        }))
     }
 
     /// Opens a portal of a statement whose parameters have these values, in place of the one that had the name.
@@ -267,13 +268,13 @@ impl Portals {
     }
 
     /// Adds a portal, in place of the one that had the name.
-    pub(super) fn insert(&self, name: &str, portal: Portal) {
+    pub(super) fn insert(&self, name: &str, portal: Box<Portal>) {
         let former = self.0.lock().open.insert(name.to_owned(), portal);
         drop(former);
     }
 
     /// Takes a portal out.
-    pub(super) fn take(&self, name: &str) -> Option<Portal> {
+    pub(super) fn take(&self, name: &str) -> Option<Box<Portal>> {
         self.0.lock().open.remove(name)
     }
 
@@ -281,7 +282,7 @@ impl Portals {
     ///
     /// # Errors
     /// 34000 if there is none of this name. `kind` names it in the message.
-    pub(super) fn take_to_run(&self, kind: &str, name: &str) -> Result<Portal> {
+    pub(super) fn take_to_run(&self, kind: &str, name: &str) -> Result<Box<Portal>> {
         self.take(name).ok_or_else(|| missing(kind, name))
     }
 
@@ -290,7 +291,7 @@ impl Portals {
     /// # Errors
     /// 34000 if there is none of this name.
     pub(super) fn with<R>(&self, name: &str, look: impl FnOnce(&mut Portal) -> R) -> Result<R> {
-        self.0.lock().open.get_mut(name).map(look).ok_or_else(|| missing("portal", name))
+        self.0.lock().open.get_mut(name).map(|portal| look(portal)).ok_or_else(|| missing("portal", name))
     }
 
     /// Returns the key of the row of a table that a cursor is on, as
@@ -349,7 +350,7 @@ impl Portals {
 
     /// The columns of a portal's rows, if it returns any.
     pub(super) fn columns(&self, name: &str) -> Option<Arc<[ResultColumn]>> {
-        self.0.lock().open.get(name).and_then(Portal::columns)
+        self.0.lock().open.get(name).and_then(|portal| portal.columns())
     }
 
     /// Returns the rows of pg_cursors.
@@ -359,7 +360,7 @@ impl Portals {
 
     /// True if one of them is to outlive its transaction, which has not ended yet.
     pub(super) fn wait_to_be_held(&self) -> bool {
-        self.0.lock().open.values().any(Portal::waits_to_be_held)
+        self.0.lock().open.values().any(|portal| portal.waits_to_be_held())
     }
 
     /// Closes those that end with their transaction.
