@@ -8,7 +8,7 @@ use gnomon_engine::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::query::{AccessCounts, ByRelation, merge};
+use crate::query::{AccessCounts, ByRelation};
 
 /// Number of sessions and transactions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +57,7 @@ impl Statistics {
     pub(crate) fn accesses(&self) -> ByRelation {
         let sums = self.0.lock();
         let mut all = sums.accesses.clone();
-        sums.sessions.iter().for_each(|session| merge(&mut all, &session.accesses.ended()));
+        sums.sessions.iter().for_each(|session| all.add(&session.accesses.ended()));
         all
     }
 
@@ -116,7 +116,7 @@ impl Drop for Counting {
         self.counts.accesses.end_transaction(false);
         let mut sums = self.statistics.0.lock();
         sums.sessions.retain(|session| !Arc::ptr_eq(session, &self.counts));
-        merge(&mut sums.accesses, &self.counts.accesses.take_ended());
+        sums.accesses.add(&self.counts.accesses.take_ended());
         sums.transactions.committed += self.counts.committed.load(Ordering::Relaxed);
         sums.transactions.rolled_back += self.counts.rolled_back.load(Ordering::Relaxed);
     }

@@ -55,7 +55,7 @@ pub use context::{Cursors, ExecContext, RowsDone};
 pub use expr::Expr;
 pub use set::open_tables;
 pub use spool::{Spool, SpoolReader};
-pub use tally::{AccessCounts, Accesses, ByRelation, Tally, merge};
+pub use tally::{AccessCounts, Accesses, ByRelation, Tally};
 pub use targets::{Find, Target, TargetScan, Targets};
 pub use virtual_table::{VirtualColumn, VirtualTable};
 

@@ -399,18 +399,19 @@ impl TableSource {
                 for key in keys {
                     ctx.tick()?;
                     let (place, stored) = table.split(&key)?;
-                    let scans = u64::from(matches!(self.node.access, Access::Key(_)));
-                    ctx.accesses((relation, place)).scans += scans;
                     let key = match index {
-                        None => stored.to_vec(),
-                        Some(index) => match ctx.txn.get(index.tree_at(place)?, stored)? {
-                            Some(key) => key,
-                            None => continue,
-                        },
+                        None => Some(stored.to_vec()),
+                        Some(index) => ctx.txn.get(index.tree_at(place)?, stored)?,
                     };
-                    if let Some(value) = ctx.txn.get(table.tree_at(place)?, &key)? {
-                        ctx.accesses((relation, place)).found();
-                        return Ok(Some((place.locate(key), value)));
+                    let row = match &key {
+                        Some(key) => ctx.txn.get(table.tree_at(place)?, key)?,
+                        None => None,
+                    };
+                    let accesses = ctx.accesses((relation, place));
+                    accesses.scans += u64::from(matches!(self.node.access, Access::Key(_)));
+                    if let (Some(key), Some(row)) = (key, row) {
+                        accesses.found();
+                        return Ok(Some((place.locate(key), row)));
                     }
                 }
                 Ok(None)
@@ -418,15 +419,16 @@ impl TableSource {
             TableState::Ranges(scan) => {
                 while let Some((key, value)) = scan.next(table, index, direction, relation, ctx)? {
                     ctx.tick()?;
-                    let accesses = ctx.accesses((relation, scan.place));
                     if index.is_none() {
-                        accesses.found();
+                        ctx.accesses((relation, scan.place)).found();
                         return Ok(Some((scan.place.locate(key), value)));
                     }
-                    accesses.read += 1;
                     // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
-                    if let Some(row) = ctx.txn.get(table.tree_at(scan.place)?, &value)? {
-                        ctx.accesses((relation, scan.place)).fetched += 1;
+                    let row = ctx.txn.get(table.tree_at(scan.place)?, &value)?;
+                    let accesses = ctx.accesses((relation, scan.place));
+                    accesses.read += 1;
+                    if let Some(row) = row {
+                        accesses.fetched += 1;
                         return Ok(Some((scan.place.locate(value), row)));
                     }
                 }

@@ -3,7 +3,7 @@
 //! A statement counts in its own context and hands its counts to the session's ([`AccessCounts`]) when the context goes:
 //! no row takes a lock, and no lock is shared with other sessions.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use gnomon_engine::sync::Mutex;
 
@@ -50,13 +50,37 @@ impl Accesses {
     }
 }
 
-/// Accesses by relation.
-pub type ByRelation = BTreeMap<Counted, Accesses>;
+/// Accesses by relation, in the order of relations: of few relations mostly, and of many in the order of partitions.
+#[derive(Clone, Debug, Default)]
+pub struct ByRelation(Vec<(Counted, Accesses)>);
 
-/// Adds the accesses of others.
-pub fn merge(into: &mut ByRelation, from: &ByRelation) {
-    for (relation, accesses) in from {
-        into.entry(*relation).or_default().add(accesses);
+impl ByRelation {
+    /// The accesses to a relation, if there are any.
+    pub fn get(&self, relation: &Counted) -> Option<&Accesses> {
+        self.position(relation).ok().map(|at| &self.0[at].1)
+    }
+
+    /// The accesses to a relation, none so far if it is new.
+    fn on(&mut self, relation: Counted) -> &mut Accesses {
+        let at = self.position(&relation).unwrap_or_else(|at| {
+            self.0.insert(at, (relation, Accesses::default()));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    /// Adds the accesses of others.
+    pub fn add(&mut self, others: &ByRelation) {
+        others.0.iter().for_each(|(relation, accesses)| self.on(*relation).add(accesses));
+    }
+
+    /// Iterates over the relations.
+    pub fn iter(&self) -> impl Iterator<Item = (&Counted, &Accesses)> {
+        self.0.iter().map(|(relation, accesses)| (relation, accesses))
+    }
+
+    fn position(&self, relation: &Counted) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| known.cmp(relation))
     }
 }
 
@@ -87,12 +111,12 @@ impl AccessCounts {
     pub fn end_transaction(&self, committed: bool) {
         let Counts { transaction, ended } = &mut *self.0.lock();
         if committed {
-            for sum in transaction.values_mut() {
+            for (_, sum) in &mut transaction.0 {
                 sum.changed = sum.inserted + sum.updated + sum.deleted;
             }
         }
-        merge(ended, transaction);
-        transaction.clear();
+        ended.add(transaction);
+        transaction.0.clear();
     }
 
     /// Returns the accesses of the transactions that have ended, and begins again.
@@ -111,19 +135,19 @@ pub struct Tally {
 impl Tally {
     /// A tally that goes to a session's counts.
     pub fn of(session: Arc<AccessCounts>) -> Tally {
-        Tally { counts: ByRelation::new(), session: Some(session) }
+        Tally { counts: ByRelation::default(), session: Some(session) }
     }
 
     /// The accesses to a relation.
     pub fn on(&mut self, relation: Counted) -> &mut Accesses {
-        self.counts.entry(relation).or_default()
+        self.counts.on(relation)
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        if let (Some(session), false) = (&self.session, self.counts.is_empty()) {
-            merge(&mut session.0.lock().transaction, &self.counts);
+        if let (Some(session), false) = (&self.session, self.counts.0.is_empty()) {
+            session.0.lock().transaction.add(&self.counts);
         }
     }
 }
