@@ -1,7 +1,8 @@
 //! FROM and WHERE: which order tables are joined in, and how.
 //!
 //! Inner joins are flattened; the next table is the one that is reached best with what is known so far: by a key
-//! from constants and from the tables before it, else by hash, else in the order written. Outer joins stay where
+//! from constants and from the tables before it, else by hash, else a LATERAL item of the rows that are joined, else in
+//! the order written. Outer joins stay where
 //! they are, as one member of the list around them; conditions move to the lowest place where they can be tested
 //! without changing what the outer joins return.
 
@@ -203,22 +204,25 @@ impl Planner<'_> {
         let known: BTreeSet<usize> = joined.iter().flat_map(|joined| joined.layout.iter().copied()).collect();
         let conditions: Vec<(&Expr, BTreeSet<usize>)> =
             filter.iter().map(|condition| (condition, condition.columns())).collect();
-        let mut best: Option<(usize, (bool, bool, Rank))> = None;
+        let mut best: Option<(usize, (bool, bool, bool, Rank))> = None;
         for (position, member) in members.iter().enumerate() {
             self.environment.check_interrupt()?;
+            let takes = member.takes();
             // A member that needs values of another one still to come waits for it.
-            let waits = member.takes().into_iter().any(|column| {
+            let waits = takes.iter().any(|&column| {
                 members.iter().enumerate().any(|(other, m)| other != position && m.has(column))
             });
             if waits {
                 continue;
             }
             let (rank, equal) = reach(member, &conditions, &known);
-            let score = (rank >= Rank::Equal(1, false), equal, rank);
+            // Each row has few of its own, and others may be joined to these by equality.
+            let follows = takes.iter().any(|column| known.contains(column));
+            let score = (rank >= Rank::Equal(1, false), equal, follows, rank);
             let better = match (&best, joined) {
                 (None, _) => true,
-                // The first member may be any; later ones go by key, then by equality, then as written.
-                (Some((_, old)), None) => (score.0, score.2) > (old.0, old.2),
+                // The first member may be any; later ones go by key, by equality, by LATERAL, then as written.
+                (Some((_, old)), None) => (score.0, score.3) > (old.0, old.3),
                 (Some((_, old)), Some(_)) => score > *old,
             };
             if better {
