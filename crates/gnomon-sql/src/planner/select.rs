@@ -103,10 +103,14 @@ pub fn plan_select(
     }
     let windows = window_groups(std::mem::take(&mut select.windows), &select.order);
     (plan, layout) = add_windows(plan, layout, windows, base);
-    (plan, layout) = add_sets(plan, layout, &mut select)?;
+    // Sets that the order does not depend on are computed from the rows in their order.
+    let sets_last = !late && sets_can_follow(&select);
+    if !sets_last {
+        (plan, layout) = add_sets(plan, layout, &mut select)?;
+    }
 
     if !late && !ordered && !order.is_empty() {
-        let is_bound = select.distinct.is_none() && locked.is_empty();
+        let is_bound = select.distinct.is_none() && locked.is_empty() && !sets_last;
         let bound = if is_bound { select.limits.bound() } else { None };
         let keys = select.order.iter().map(|order| placed_key(order.key.clone(), &layout)).collect();
         plan = Plan::Sort(Arc::new(Sort { input: plan, keys, bound }));
@@ -120,6 +124,9 @@ pub fn plan_select(
     if let (Some(Some(keys)), false) = (&select.distinct, late) {
         let keys = keys.iter().map(|key| place(key.key.expr.clone(), &layout)).collect();
         plan = Plan::Distinct(Arc::new(Distinct { input: plan, keys }));
+    }
+    if sets_last {
+        (plan, layout) = add_sets(plan, layout, &mut select)?;
     }
     let all_distinct = matches!(select.distinct, Some(None));
     let columns: Vec<Expr> = select.columns.iter().map(|column| place(column.clone(), &layout)).collect();
@@ -337,6 +344,18 @@ fn has_sets(select: &BoundSelect) -> bool {
         || select.order.iter().any(|order| order.key.expr.any(&is_set))
 }
 
+/// True if there are sets, and ORDER BY and DISTINCT ON do not depend on their values.
+fn sets_can_follow(select: &BoundSelect) -> bool {
+    let keys = match &select.distinct {
+        Some(None) => return false,
+        Some(Some(keys)) => &keys[..],
+        None => &[],
+    };
+    !select.order.is_empty()
+        && has_sets(select)
+        && !select.order.iter().chain(keys).any(|order| order.key.expr.any(&is_set))
+}
+
 /// Computes the sets of the select list beneath it; their values become columns.
 fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Result<(Plan, Vec<usize>)> {
     let mut next = layout.iter().max().map_or(0, |number| number + 1);
@@ -369,7 +388,8 @@ fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Res
         });
     };
     select.columns.iter_mut().for_each(&mut take);
-    select.order.iter_mut().for_each(|order| take(&mut order.key.expr));
+    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+    select.order.iter_mut().chain(keys_of_distinct).for_each(|order| take(&mut order.key.expr));
     if nested {
         return Err(SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,

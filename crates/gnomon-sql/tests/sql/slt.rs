@@ -127,7 +127,7 @@ scripts! {
     pg_lsn, polymorphic, postgres, prepared, privileges, procedures, qualified_calls, query_access,
     query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries, recursion,
     references, reg_types, regular_expressions, renaming, results, rewritten_indexes, row_addresses, row_types,
-    savepoints, select_into, semantic_locks, sequences, setting_origins, settings, sizes, snapshots, spellings,
-    statement_statistics, statistics, stored, system_columns, templates, templates_of_times, ties, time_zones,
-    transaction_numbers, transactions, two_phase, view_stars, views, whole_rows, windows, with
+    savepoints, select_into, semantic_locks, sequences, set_functions, setting_origins, settings, sizes, snapshots,
+    spellings, statement_statistics, statistics, stored, system_columns, templates, templates_of_times, ties,
+    time_zones, transaction_numbers, transactions, two_phase, view_stars, views, whole_rows, windows, with
 }

@@ -108,11 +108,20 @@ impl ExpressionBinder<'_, '_> {
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
                 .hint("You might be able to move the set-returning function into a LATERAL FROM item."));
         }
+        if place.clause == Clause::From {
+            let message = "set-returning functions must appear at top level of FROM";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        let refused = |what: &str| {
+            let message = format!("set-returning functions are not allowed in {what}");
+            SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        };
         if place.calls.is_none() || !matches!(place.clause, Clause::Select | Clause::OrderBy) {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("set-returning functions are not allowed in {}", place.clause.of_frame().name()),
-            ));
+            return Err(refused(place.clause.of_frame().name()));
+        }
+        if let Some(what) = place.in_conditional {
+            return Err(refused(what)
+                .hint("You might be able to move the set-returning function into a LATERAL FROM item."));
         }
         let args = self.statement.typing.arguments(args.values, function.arguments())?;
         let ty = match *function.columns() {
@@ -218,7 +227,7 @@ impl ExpressionBinder<'_, '_> {
 
     /// COALESCE.
     pub fn coalesce(&mut self, operands: &[ast::Expr], place: Place<'_>) -> Result<Expr> {
-        let args = self.bind_all(operands, place)?;
+        let args = self.bind_all(operands, Place { in_conditional: Some("COALESCE"), ..place })?;
         let ty = self.common_type(&args, "COALESCE", |at| operands.get(at))?;
         let args = self.statement.typing.all_to(args, ty, "COALESCE")?;
         Ok(Expr::new(ExprKind::Coalesce(args), ty))

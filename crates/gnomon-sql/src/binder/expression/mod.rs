@@ -230,6 +230,7 @@ impl ExpressionBinder<'_, '_> {
     }
 
     fn case(&mut self, case: &ast::Case, place: Place<'_>) -> Result<Expr> {
+        let place = Place { in_conditional: Some("CASE"), ..place };
         let operand = case.operand.as_ref().map(|operand| self.bind(operand, place)).transpose()?;
         let operand = operand.map(|operand| self.statement.typing.known(operand)).transpose()?;
         let mut tests = Vec::with_capacity(case.branches.len());

@@ -54,15 +54,7 @@ impl QueryBinder<'_, '_> {
         let (from, scope, width) = self.bind_from(&select.from, level)?;
         let calls = RefCell::new(Calls::default());
         let windows = named_windows(&select.windows)?;
-        let place = |clause| Place {
-            scope: &scope,
-            clause,
-            calls: Some(&calls),
-            windows: &windows,
-            in_aggregate: false,
-            in_window: false,
-            is_lifted: false,
-        };
+        let place = |clause| Place { calls: Some(&calls), windows: &windows, ..Place::new(&scope, clause) };
         let mut items = self.select_list(&select.targets, place(Clause::Select))?;
         if let Some(carried) = carried {
             items.extend(carried_items(from.as_ref(), carried)?);

@@ -22,6 +22,8 @@ pub struct Place<'s> {
     pub in_aggregate: bool,
     /// True if it stands within a window function's arguments.
     pub in_window: bool,
+    /// CASE or COALESCE, if it stands within one.
+    pub in_conditional: Option<&'static str>,
     /// True for what stands in a query further inside, and belongs to the level of the scope.
     pub is_lifted: bool,
 }
@@ -118,6 +120,7 @@ impl<'s> Place<'s> {
             windows: &[],
             in_aggregate: false,
             in_window: false,
+            in_conditional: None,
             is_lifted: false,
         }
     }
