@@ -1,14 +1,17 @@
 //! VACUUM, ANALYZE, CHECKPOINT, and LOCK TABLE.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use gnomon_engine::{Error, TreeLock};
-use gnomon_parser::ast::{Lock, LockMode, Maintenance};
+use gnomon_parser::{
+    ast::{Lock, LockMode, Maintenance, RelationName},
+    visit::Visitor,
+};
 
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::Table,
-    context::SessionContext,
+    catalog::{Relation, model::Table, system},
+    context::{Name, SessionContext, View, query_of},
     dml::missing_column,
     sink::{Tag, tag},
     syntax::{option_is_on, option_text},
@@ -102,12 +105,68 @@ fn tell_of_options(verb: &str, on: &[&str], why: &str, notices: &mut Vec<Notice>
 fn find_tables(session: &SessionContext, statement: &Maintenance) -> Result<()> {
     let view = session.view();
     statement.tables.iter().try_for_each(|(name, columns)| {
-        let table: Arc<Table> = view.table(&session.name(name)?)?;
+        let name = session.name(name)?;
+        if view.find(&name).is_none() && system::relation(name.schema.as_deref(), &name.name).is_some() {
+            // Its rows are computed: there is nothing to be maintained.
+            return Ok(());
+        }
+        let table: Arc<Table> = view.table(&name)?;
         columns.iter().try_for_each(|column| match table.column(&column.name) {
             Some(_) => Ok(()),
             None => Err(missing_column(&table, &column.name)),
         })
     })
+}
+
+/// The tables of a view, through other views too.
+struct Beneath<'v> {
+    view: &'v View,
+    tables: Vec<Arc<Table>>,
+    failed: Option<SqlError>,
+}
+
+impl Visitor for Beneath<'_> {
+    type Break = ();
+
+    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
+        // The relations of a view have their schemas; what has none is of a WITH.
+        let Some(schema) = &name.schema else { return ControlFlow::Continue(()) };
+        let name = Name { schema: Some((*schema.name).into()), name: (*name.name.name).into() };
+        match self.view.find(&name) {
+            Some(Relation::Table(table)) => self.tables.push(table),
+            Some(Relation::View(view)) => match query_of(&view) {
+                Ok(query) => return self.visit_query(&query),
+                Err(error) => {
+                    self.failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns the tables that LOCK TABLE locks: a table, or those of a view.
+fn tables_to_lock(view: &View, name: &Name) -> Result<Vec<Arc<Table>>> {
+    match view.find(name) {
+        Some(Relation::Table(table)) => Ok(vec![table]),
+        Some(Relation::View(found)) => {
+            let mut beneath = Beneath { view, tables: Vec::new(), failed: None };
+            let _: ControlFlow<()> = beneath.visit_query(&query_of(&found)?);
+            beneath.failed.map_or(Ok(beneath.tables), Err)
+        }
+        Some(other) => {
+            let kinds = if matches!(other, Relation::Index(..)) { "indexes" } else { "sequences" };
+            let message = format!("cannot lock relation \"{}\"", name.name);
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .detail(format!("This operation is not supported for {kinds}.")))
+        }
+        None if system::relation(name.schema.as_deref(), &name.name).is_some() => {
+            Err(SqlError::unsupported("LOCK TABLE of a system catalog"))
+        }
+        None => Err(name.missing("relation")),
+    }
 }
 
 /// LOCK TABLE. The engine's locks on trees conflict as PostgreSQL's modes do.
@@ -132,8 +191,8 @@ pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock) -> Result<T
         let name = session.name(&relation.name)?;
         loop {
             let view = session.view();
-            let table = view.table(&name)?;
-            if relation.is_only && table.partitioning.is_some() {
+            let tables = tables_to_lock(&view, &name)?;
+            if relation.is_only && tables.iter().any(|table| table.partitioning.is_some()) {
                 let error = SqlError::unsupported("LOCK TABLE ONLY of a partitioned table");
                 return Err(error.at(relation.name.position()));
             }
@@ -143,20 +202,23 @@ pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock) -> Result<T
             if lock.is_nowait {
                 engine.set_lock_timeout(Some(std::time::Duration::ZERO));
             }
-            let locked = table.trees().try_for_each(|tree| engine.lock_tree(tree, mode));
+            let taken = tables.iter().try_for_each(|table| {
+                let locked = table.trees().try_for_each(|tree| engine.lock_tree(tree, mode));
+                locked.map_err(|error| (error, &table.name))
+            });
             engine.set_lock_timeout(timeout);
             let unchanged = Arc::ptr_eq(&session.catalog(), &view.catalog);
-            match locked {
+            match taken {
                 Ok(()) if unchanged => break,
                 Ok(()) => {}
-                Err(Error::NoSuchTree(_)) if !unchanged => {}
-                Err(Error::LockTimeout) if lock.is_nowait => {
+                Err((Error::NoSuchTree(_), _)) if !unchanged => {}
+                Err((Error::LockTimeout, table)) if lock.is_nowait => {
                     return Err(SqlError::new(
                         SqlState::LOCK_NOT_AVAILABLE,
-                        format!("could not obtain lock on relation \"{}\"", table.name),
+                        format!("could not obtain lock on relation \"{table}\""),
                     ));
                 }
-                Err(error) => return Err(error.into()),
+                Err((error, _)) => return Err(error.into()),
             }
         }
     }
