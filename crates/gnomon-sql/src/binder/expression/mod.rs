@@ -30,7 +30,7 @@ use crate::{
         expr::{ExprKind, Subquery, SubqueryKind, on_deep_stack},
     },
     planner::prune,
-    types::{ColumnType, Datum, Type, column_type},
+    types::{ColumnType, Datum, Type, format_type},
 };
 
 use compare::one_column;
@@ -207,13 +207,17 @@ impl ExpressionBinder<'_, '_> {
     }
 
     fn cast(&mut self, cast: &ast::Cast, place: Place<'_>) -> Result<Expr> {
-        let target = column_type(&cast.ty)?;
+        let target = self.statement.typing.type_named(&cast.ty)?;
         // ARRAY[...]::type[] gives its elements their type, and an empty array its own.
         if let (ast::Expr::Array(array), Some(element)) = (&cast.operand, target.ty.element()) {
             let element_type = ColumnType { ty: element, modifier: target.modifier };
             let mut items = Vec::with_capacity(array.elements.len());
             for item in &array.elements {
                 let item = self.bind(item, place)?;
+                if item.ty.ty.element().is_some() {
+                    let what = format!("an array of {}", format_type(item.ty.ty, None));
+                    return Err(SqlError::unsupported(what));
+                }
                 items.push(self.statement.typing.explicit(item, element_type)?);
             }
             return self.statement.typing.array_of(items, element, "ARRAY");

@@ -97,7 +97,11 @@ impl Typing<'_> {
     /// Converts an expression by CAST.
     pub fn explicit(&mut self, expr: Expr, target: ColumnType) -> Result<Expr> {
         let from = expr.ty.ty;
-        self.coerce(expr, target, CastContext::Explicit)?.ok_or_else(|| cannot_cast(from, target.ty))
+        let cast = self.coerce(expr, target, CastContext::Explicit)?;
+        let cast = cast.ok_or_else(|| cannot_cast(from, target.ty))?;
+        // A cast to a type without a modifier takes a modifier away, and changes no value.
+        let is_widened = cast.ty.ty == target.ty && target.ty != Type::Record;
+        Ok(if is_widened { Expr { ty: target, ..cast } } else { cast })
     }
 
     /// An expression whose type nothing else decides: text.

@@ -1,15 +1,33 @@
-//! Names of functions and operators that a schema may qualify.
+//! Names of types, functions and operators that a schema may qualify.
 
-use gnomon_parser::ast::{Ident, OperatorName, QualifiedName};
+use gnomon_parser::ast::{Ident, OperatorName, QualifiedName, TypeName};
 
 use super::Typing;
 use crate::{
     Result, SqlError, SqlState,
     binder::syntax::{dotted, function_name, operator_name},
-    types::Type,
+    types::{ColumnType, Type, column_type},
 };
 
 impl Typing<'_> {
+    /// The type of a name in an expression.
+    ///
+    /// # Errors
+    /// As [`column_type`]; 0A000 for the rows of a relation.
+    pub fn type_named(&self, name: &TypeName) -> Result<ColumnType> {
+        column_type(name).map_err(|error| match error.state() {
+            SqlState::UNDEFINED_OBJECT if self.names_relation(&name.name) => {
+                SqlError::unsupported(format!("composite type {}", dotted(&name.name))).at(name.position)
+            }
+            _ => error,
+        })
+    }
+
+    fn names_relation(&self, name: &QualifiedName) -> bool {
+        let quoted: Vec<String> = name.0.iter().map(quoted).collect();
+        self.context.environment.object_by_name(Type::Regclass, &quoted.join(".")).is_ok()
+    }
+
     /// The name of a function, which may only be qualified by the system's schemas, and the database's name.
     ///
     /// # Errors
@@ -45,7 +63,10 @@ impl Typing<'_> {
     /// The error for a schema that does not exist.
     fn schema_missing(&self, schema: &[Ident]) -> Option<SqlError> {
         let [schema] = schema else { return None };
-        let quoted = format!("\"{}\"", schema.name.replace('"', "\"\""));
-        self.context.environment.object_by_name(Type::Regnamespace, &quoted).err()
+        self.context.environment.object_by_name(Type::Regnamespace, &quoted(schema)).err()
     }
+}
+
+fn quoted(name: &Ident) -> String {
+    format!("\"{}\"", name.name.replace('"', "\"\""))
 }
