@@ -133,6 +133,8 @@ ask -c "select distinct proname::text collate \"C\" from pg_proc where pronamesp
   and prokind <> 'w' order by 1" > "$out/function_names.txt"
 ask -c "select typname::text collate \"C\" from pg_type where typnamespace = 'pg_catalog'::regnamespace and typrelid = 0
   and typname not like '\_%' order by 1" > "$out/type_names.txt"
+# The names of all settings, for the same purpose.
+ask -c "select name from pg_settings order by name collate \"C\"" > "$out/setting_names.txt"
 # Categories, contexts and types of the settings that there are here.
 definitions=$(dirname "$0")/../crates/gnomon-sql/src/settings/definition.rs
 settings=$(sed -n "s/^    [A-Za-z_]* = [a-z]*(\"\([^\"]*\)\".*/'\1'/p" "$definitions" | paste -s -d ,)

@@ -76,6 +76,9 @@ impl View {
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied for schema {schema}"),
             )),
+            Some(schema) if schema == "pg_temp" => {
+                Err(SqlError::unsupported("the schema pg_temp of temporary tables"))
+            }
             Some(schema) => Err(SqlError::new(
                 SqlState::INVALID_SCHEMA_NAME,
                 format!("schema \"{schema}\" does not exist"),

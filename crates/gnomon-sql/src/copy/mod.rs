@@ -54,11 +54,8 @@ pub(crate) fn copy(session: &mut SessionContext, copy: &Copy, sink: &mut dyn Sin
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
     if copy.end != CopyEnd::Standard {
-        return Err(SqlError::new(
-            SqlState::INSUFFICIENT_PRIVILEGE,
-            "COPY to or from a file or program of the server is not supported",
-        )
-        .hint("Use COPY ... STDIN or STDOUT; psql's \\copy works for files of the client."));
+        return Err(SqlError::unsupported("COPY to or from a file or program of the server")
+            .hint("Use COPY ... STDIN or STDOUT; psql's \\copy works for files of the client."));
     }
     let count = match &copy.source {
         source if copy.is_to => copy_to(session, source, options, sink)?,

@@ -25,9 +25,14 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_FUNCTION_DEFINITION, message)
 }
 
-/// Fails if calls of a procedure could mean or return something else with these parameters, which have the same types.
+/// Fails if calls of a procedure could mean or return something else with these parameters, of which those that the
+/// caller passes have the same types.
 fn check_replacement(old: &Procedure, parameters: &[Parameter]) -> Result<()> {
     let refused = |message: &str| invalid(message).hint(format!("Use DROP PROCEDURE {} first.", old.name));
+    if old.parameters.len() != parameters.len() {
+        return Err(refused("cannot change return type of existing function")
+            .detail("Row type defined by OUT parameters is different."));
+    }
     for (before, after) in old.parameters.iter().zip(parameters) {
         if (before.is_input, before.is_output) != (after.is_input, after.is_output) {
             return Err(refused("cannot change whether a procedure has output parameters"));
@@ -67,6 +72,11 @@ fn body(create: &CreateProcedure) -> Result<&str> {
         (None, _) => return Err(invalid("no language specified")),
     };
     match &create.body {
+        // Those that PostgreSQL has at once.
+        _ if ["c", "internal", "plpgsql"].contains(&language) => {
+            Err(SqlError::unsupported(format!("a procedure of language {language}"))
+                .hint("Procedures are written in SQL."))
+        }
         _ if language != "sql" => {
             let message = format!("language \"{language}\" does not exist");
             Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message).hint("Procedures are written in SQL."))
@@ -95,7 +105,11 @@ pub(super) fn create_procedure(ddl: &mut Ddl<'_>, create: &CreateProcedure) -> R
     let old = view.catalog.procedure(&schema, &name.name).cloned();
     if let Some(old) = &old {
         let types = |parameters: &[Parameter]| -> Vec<Type> {
-            parameters.iter().map(|parameter| parameter.ty.ty).collect()
+            parameters
+                .iter()
+                .filter(|parameter| parameter.is_input)
+                .map(|parameter| parameter.ty.ty)
+                .collect()
         };
         if types(&old.parameters) != types(&parameters) {
             return Err(SqlError::unsupported("a second procedure of the same name")

@@ -171,10 +171,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     let text = ddl.session.with_types(|types, view| fixed_query_text(&mut query, types, view))?;
     let made = View { oid, schema, name: name.name, columns, query: text, options };
     if old.is_some() && views_using_query(ddl, &query)?.contains(&oid) {
-        return Err(SqlError::new(
-            SqlState::INVALID_TABLE_DEFINITION,
-            format!("view \"{}\" cannot use itself", made.name),
-        ));
+        return Err(SqlError::unsupported(format!("a view that uses itself (view \"{}\")", made.name)));
     }
     ddl.change(|catalog| catalog.put_view(made))?;
     tag("CREATE VIEW")

@@ -28,6 +28,12 @@ pub(crate) struct CallPlan {
     pub(crate) columns: Option<Arc<[ResultColumn]>>,
 }
 
+/// True if a function has this name, and could be called so in an expression.
+fn is_function(binder: &mut Binder<'_>, call: &FunctionCall) -> bool {
+    let bound = binder.type_of(&ast::Expr::Function(Box::new(call.clone())));
+    bound.err().is_none_or(|error| error.state() != SqlState::UNDEFINED_FUNCTION)
+}
+
 impl CallPlan {
     pub(crate) fn bind(binder: &mut Binder<'_>, call: &FunctionCall, view: &View) -> Result<CallPlan> {
         let name = Name::of(&relation_of(&call.name)?, &view.database)?;
@@ -39,6 +45,12 @@ impl CallPlan {
         let Some((procedure, arguments)) = found else {
             let types = given.iter().map(|(_, value)| Ok(format_type(binder.type_of(value)?, None)));
             let types: Vec<String> = types.collect::<Result<_>>()?;
+            if name.schema.is_none() && is_function(binder, call) {
+                let message = format!("{name}({}) is not a procedure", types.join(", "));
+                return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                    .hint("To call a function, use SELECT.")
+                    .at(call.position));
+            }
             let signature = format!("procedure {name}({}) does not exist", types.join(", "));
             return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, signature)
                 .hint(

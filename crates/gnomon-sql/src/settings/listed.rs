@@ -1,11 +1,21 @@
 //! The settings as `pg_settings` lists them.
 
+use std::{collections::HashSet, sync::LazyLock};
+
 use super::{
     Settings,
     definition::{DEFINITIONS, Kind},
     value::real_text,
 };
 use crate::catalog::system::Setting;
+
+/// True if PostgreSQL has a setting of this name.
+pub(super) fn is_of_postgres(name: &str) -> bool {
+    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        include_str!("../catalog/system/data/setting_names.txt").lines().map(str::to_lowercase).collect()
+    });
+    NAMES.contains(&name.to_lowercase())
+}
 
 /// The origin of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

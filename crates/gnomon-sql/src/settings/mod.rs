@@ -21,6 +21,7 @@ use gnomon_parser::StringRules;
 
 use self::{
     definition::{CHARACTERISTICS, DEFINITIONS, Id, Kind, NO_EFFECT, ROLE, find},
+    listed::is_of_postgres,
     value::{fixed, normalise, search_path, with_unit},
 };
 use crate::{
@@ -168,6 +169,9 @@ fn custom_name(name: &str) -> Result<Arc<str>> {
 }
 
 fn unknown(name: &str) -> SqlError {
+    if is_of_postgres(name) {
+        return SqlError::unsupported(format!("parameter \"{name}\""));
+    }
     SqlError::new(SqlState::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
 }
 

@@ -12,6 +12,17 @@ use crate::{
     },
 };
 
+/// Values that PostgreSQL takes and that are not carried out, beside those of switches.
+const OF_POSTGRES: [(&str, &str); 3] = [
+    ("default_tablespace", "pg_global"),
+    ("timezone_abbreviations", "Australia"),
+    ("timezone_abbreviations", "India"),
+];
+
+fn available(words: &[&str]) -> String {
+    format!("Available values: {}.", words.join(", "))
+}
+
 pub(super) fn invalid(name: &str, value: &str) -> SqlError {
     SqlError::new(
         SqlState::INVALID_PARAMETER_VALUE,
@@ -76,11 +87,15 @@ pub(super) fn normalise(
                 }
                 _ => value,
             };
-            match words.iter().find(|known| known.eq_ignore_ascii_case(word)) {
+            let found = words.iter().find(|known| known.eq_ignore_ascii_case(word));
+            let is_switch = words.iter().any(|word| ["on", "off"].contains(word));
+            match found {
                 Some(known) => (*known).to_owned(),
-                None => {
-                    return Err(invalid(name, value).hint(format!("Available values: {}.", words.join(", "))));
+                None if is_switch && bool_word(value).is_some() || OF_POSTGRES.contains(&(name, value)) => {
+                    let what = format!("the value \"{value}\" of parameter \"{name}\"");
+                    return Err(SqlError::unsupported(what).hint(available(words)));
                 }
+                None => return Err(invalid(name, value).hint(available(words))),
             }
         }
         Kind::Text => value.to_owned(),
