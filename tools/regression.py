@@ -20,7 +20,8 @@ effect do not count. Of each statement:
   plan       an EXPLAIN whose plan is another
   cascade    another answer, and the statement names something that a statement without the same answer made or
              changed (in the text of psql's variables, too), or is in a transaction that such a statement ended, or
-             what such a transaction made, or the script has left by an earlier answer
+             what such a transaction made, or is of a user that only one server has, or the script has left by an
+             earlier answer
   different  another answer
   none       cancelled since it took too long, or the connection had ended, or the whole file took too long
 
@@ -400,6 +401,33 @@ def made_names(text):
     return names
 
 
+# The endings of names that PostgreSQL makes from a table's.
+DERIVED = re.compile(r"_(?:pkey|key|idx|seq|excl|check|fkey|ccnew)\d*$")
+
+
+def names_one_of(words, tainted):
+    """Returns true if one of the words is one of the names, or made from one by the server."""
+    derived = [word for word in words if DERIVED.search(word)]
+    return bool(words & tainted) or any(word.startswith(f"{name}_") for word in derived for name in tainted)
+
+
+class User:
+    """The user whom a script has made itself: another one if only one server has it."""
+
+    SET = re.compile(r"\s*(?:set\s+(?:session\s+authorization|(?:session\s+|local\s+)?role)|\\c)\b")
+    RESET = re.compile(r"\s*reset\s+(?:session\s+authorization|role)\b")
+
+    def __init__(self):
+        self.is_other = False
+
+    def follow(self, text, is_same):
+        """Takes up a statement."""
+        if self.SET.match(text):
+            self.is_other = not is_same
+        elif self.RESET.match(text):
+            self.is_other = False
+
+
 class Block:
     """The transaction block that a script is in: an error that only one server has takes back the block there."""
 
@@ -432,7 +460,7 @@ def classify(pieces, expected, found, has_quit):
     # The names that are not as they are in PostgreSQL.
     tainted = set()
     variables = Variables()
-    block = Block()
+    block, user = Block(), User()
     for piece, right, given in zip(pieces, expected, found):
         variables.set_by(piece)
         if right is None:
@@ -447,7 +475,10 @@ def classify(pieces, expected, found, has_quit):
         made = made_names(text)
         ended_astray = block.is_astray and block.END.match(text)
         tainted |= block.follow(text, made, bool(states(given)) != bool(states(right)))
-        if same(piece, right, given):
+        was_other = user.is_other
+        is_same = same(piece, right, given)
+        user.follow(text, is_same)
+        if is_same:
             yield "same"
             continue
         if is_out_of_time(given) and not is_out_of_time(right):
@@ -463,7 +494,7 @@ def classify(pieces, expected, found, has_quit):
         new_states = [state for state in states(given) if state not in states(right)]
         if "0A000" in new_states:
             kind = "refused"
-        elif "25P02" in new_states or words & tainted or ended_astray:
+        elif "25P02" in new_states or names_one_of(words, tainted) or ended_astray or was_other:
             kind = "cascade"
         elif re.match(r"\s*explain\b", text) and not new_states and not states(right):
             kind = "plan"
