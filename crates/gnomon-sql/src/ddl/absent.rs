@@ -136,7 +136,7 @@ fn missing_type(ddl: &Ddl<'_>, kind: AbsentKind, ty: &TypeName) -> Result<Missin
         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
             .hint(format!("You can drop {of} instead.")));
     }
-    Ok(missing_schema(ddl, &name).unwrap_or_else(|| (error, format!("type \"{name}\""))))
+    Ok(missing_schema(ddl, &name).unwrap_or_else(|| (error.unplaced(), format!("type \"{name}\""))))
 }
 
 /// Of a function.

@@ -14,7 +14,7 @@ use super::{
     attach::{attach_index, attach_partition, only_has_no_effect, repeats},
     clauses,
     cluster::cluster_on,
-    column::{ColumnSpec, add_column, column_spec},
+    column::{ColumnSpec, add_column, column_spec, or_composite},
     column_of,
     constraint::{ConstraintSpec, add_constraint, constraint_spec},
     drop::{described, drop_dependent_views, drop_views_that_fail, owned_sequences, remove_index},
@@ -359,7 +359,8 @@ fn not_valid(constraint: &Constraint) -> SqlError {
 
 /// ADD COLUMN.
 fn add(ddl: &mut Ddl<'_>, table: &Arc<Table>, column: &ColumnDefinition, if_not_exists: bool) -> Result<()> {
-    let spec = column_spec(&table.name, column)?;
+    let spec = column_spec(&table.name, column);
+    let spec = spec.map_err(|error| or_composite(ddl, error, column.ty.as_ref()))?;
     for constraint in &column.constraints {
         if let ast::ConstraintKind::Identity { options, .. } = &constraint.kind {
             clauses::sequence_cache(options, ddl.notices);
@@ -380,7 +381,11 @@ fn add(ddl: &mut Ddl<'_>, table: &Arc<Table>, column: &ColumnDefinition, if_not_
 
 fn alter_add_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, spec: &ConstraintSpec) -> Result<()> {
     let mut changed = (**table).clone();
-    add_constraint(ddl, &mut changed, spec)?;
+    add_constraint(ddl, &mut changed, spec).map_err(|error| match spec {
+        // As in PostgreSQL, where its errors have no place.
+        ConstraintSpec::Check { .. } => error.unplaced(),
+        ConstraintSpec::Key { .. } => error,
+    })?;
     match spec {
         ConstraintSpec::Key { primary: true, .. } => {
             // Rows move from their numbers to their keys.

@@ -19,14 +19,26 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
-        choose_name,
+        Relation, choose_name,
         model::{Column, Identity, Table},
         row_address::{conflicting_name, is_system_column},
     },
     functions::quote_ident,
-    query::Scope,
+    query::{Scope, relation_of},
     types::{ColumnType, Datum, Type, column_type, format_type},
 };
+
+/// Returns the error of a type, which is another one if its name is that of a relation's rows.
+pub(super) fn or_composite(ddl: &Ddl<'_>, error: SqlError, ty: Option<&TypeName>) -> SqlError {
+    let Some(ty) = ty.filter(|_| error.state() == SqlState::UNDEFINED_OBJECT) else { return error };
+    let name = relation_of(&ty.name).and_then(|name| ddl.session.name(&name));
+    match name.map(|name| ddl.session.view().find(&name)) {
+        Ok(Some(Relation::Table(_) | Relation::View(_))) => {
+            SqlError::unsupported(format!("composite type {ty}")).at(ty.position)
+        }
+        _ => error,
+    }
+}
 
 /// A sequence that a new column draws from: of a serial type, or of an identity.
 pub(super) struct ColumnSequence {

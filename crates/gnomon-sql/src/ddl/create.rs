@@ -7,7 +7,7 @@ use gnomon_parser::ast::{CreateTable, CreateTableAs, PartitionBy, Query, Relatio
 
 use super::{
     Ddl, clauses,
-    column::{add_column, column_spec},
+    column::{add_column, column_spec, or_composite},
     constraint::{add_constraint, constraint_spec},
     like::add_columns,
     partition::{add_partitions, create_partition, partitioning},
@@ -106,7 +106,8 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
                 continue;
             }
         };
-        let mut spec = column_spec(&table.name, definition)?;
+        let spec = column_spec(&table.name, definition);
+        let mut spec = spec.map_err(|error| or_composite(ddl, error, definition.ty.as_ref()))?;
         if table.column(&spec.column.name).is_some() {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,

@@ -6,7 +6,7 @@ use gnomon_parser::ast::{
     CreateProcedure, DropRoutine, ParameterMode, RoutineBody, RoutineName, RoutineParameter,
 };
 
-use super::{Ddl, fixed_names::fixed_expression_text};
+use super::{Ddl, column::or_composite, fixed_names::fixed_expression_text};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Parameter, Procedure},
@@ -156,7 +156,7 @@ fn parameters(ddl: &mut Ddl<'_>, given: &[RoutineParameter]) -> Result<Vec<Param
             ParameterMode::Variadic => return Err(variadic(new)),
         };
         // A modifier is of columns: PostgreSQL drops it here, too.
-        let ty = parameter_type(new)?.into();
+        let ty = parameter_type(new).map_err(|error| or_composite(ddl, error, Some(&new.ty)))?.into();
         if let Some(name) = &name
             && parameters.iter().any(|known| known.name.as_ref() == Some(name))
         {
