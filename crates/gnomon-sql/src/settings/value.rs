@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use super::definition::{Definition, Kind, Unit};
 use crate::{
     Result, SqlError, SqlState,
+    catalog::system::is_predefined_role,
     types::{
         datetime::{DateStyle, IntervalStyle, Zone, parse_interval},
         encoding::Encoding,
@@ -263,6 +264,9 @@ fn encoding(setting: &str, value: &str) -> Result<&'static str> {
 fn role(value: &str, user: &str) -> Result<String> {
     if value == "none" || value == user {
         return Ok(value.to_owned());
+    }
+    if is_predefined_role(value) {
+        return Err(SqlError::unsupported(format!("a session of the role \"{value}\"")));
     }
     Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, format!("role \"{value}\" does not exist")))
 }
