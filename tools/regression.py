@@ -547,7 +547,7 @@ def run(suite, name, program, parent, details):
     processes = []
     try:
         processes.append(psql(postgres, database, script, env))
-        processes.append(psql(Server(gnomon.port, "gnomon"), "gnomon", script, with_statement_timeout(env)))
+        processes.append(psql(Server(gnomon.port, "gnomon"), database, script, with_statement_timeout(env)))
         # Both at a time: neither waits for the other's output to be read.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             (expected, _), (found, has_quit) = pool.map(lambda process: answers(process, len(pieces)), processes)
@@ -569,7 +569,9 @@ def run(suite, name, program, parent, details):
         is_statement = re.match(r"[A-Za-z(]", without_comments(pieces[number]))
         # With a variable that an answer has given, psql may have sent other text to each server.
         has_variable = re.search(r"(?<!:):['\"{]?[A-Za-z_]", pieces[number])
-        is_misread = "42601" in new_states and not states(right) and not has_variable
+        # Of a relation that is another one, a statement may have too many values.
+        is_known = kinds[number] == "cascade" and not re.search(r"^ERROR:  42601: syntax error", given)
+        is_misread = new_states[:1] == ["42601"] and not states(right) and not has_variable and not is_known
         result.syntax += bool(is_statement) and is_misread
         if kinds[number] == "refused" and (feature := missing_feature(given)):
             result.features[feature] += 1
