@@ -32,7 +32,7 @@ const HELD_PIECE_BYTES: usize = 256 << 10;
 pub type RowsDone = Arc<AtomicU64>;
 
 /// Number of rows between two looks at the interrupt.
-const ROWS_BETWEEN_CHECKS: u32 = 256;
+const ROWS_BETWEEN_CHECKS: u64 = 256;
 
 /// The cursors of a session.
 pub trait Cursors {
@@ -101,7 +101,6 @@ pub(super) struct Reserved {
 }
 
 /// State that an execution keeps from row to row.
-#[derive(Default)]
 pub(super) struct ExecState {
     slots: Vec<Datum>,
     /// Results of subqueries that depend on no row, by the number that the binder gave them.
@@ -118,7 +117,30 @@ pub(super) struct ExecState {
     kept_bytes: usize,
     /// The memory that long values of rows on their way take.
     long_bytes: usize,
-    rows_since_check: u32,
+    /// The rows that sources have passed so far, each as often as it was passed.
+    rows: u64,
+    /// The number of rows at which the interrupt is looked at, or the rows are too many.
+    next_check: u64,
+    /// The number of rows that are not to be exceeded.
+    rows_max: u64,
+}
+
+impl Default for ExecState {
+    fn default() -> ExecState {
+        ExecState {
+            slots: Vec::new(),
+            subqueries: HashMap::new(),
+            lists: HashMap::new(),
+            tables: HashMap::new(),
+            virtual_rows: HashMap::new(),
+            passing_bytes: 0,
+            kept_bytes: 0,
+            long_bytes: 0,
+            rows: 0,
+            next_check: ROWS_BETWEEN_CHECKS,
+            rows_max: u64::MAX,
+        }
+    }
 }
 
 impl<'a> ExecContext<'a> {
@@ -160,14 +182,47 @@ impl<'a> ExecContext<'a> {
 
     /// Called for every row: looks at the interrupt now and then.
     pub(super) fn tick(&mut self) -> Result<()> {
-        self.state.rows_since_check += 1;
-        if self.state.rows_since_check >= ROWS_BETWEEN_CHECKS {
-            self.state.rows_since_check = 0;
-            if let Some(interrupt) = &self.txn.options().interrupt {
-                interrupt.check()?;
-            }
+        self.state.rows += 1;
+        if self.state.rows < self.state.next_check {
+            return Ok(());
         }
-        Ok(())
+        self.check()
+    }
+
+    fn check(&mut self) -> Result<()> {
+        if self.state.rows > self.state.rows_max {
+            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "too many rows are read"));
+        }
+        self.state.next_check =
+            (self.state.rows + ROWS_BETWEEN_CHECKS).min(self.state.rows_max.saturating_add(1));
+        match &self.txn.options().interrupt {
+            Some(interrupt) => Ok(interrupt.check()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The rows that sources have passed so far, each as often as it was passed.
+    pub(super) fn rows(&self) -> u64 {
+        self.state.rows
+    }
+
+    /// Returns what `run` returns; none if sources would pass more than so many rows for it.
+    pub(super) fn within<R>(
+        &mut self,
+        rows: u64,
+        run: impl FnOnce(&mut ExecContext<'a>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let before = self.state.rows_max;
+        let rows_max = self.state.rows.saturating_add(rows).min(before);
+        (self.state.rows_max, self.state.next_check) =
+            (rows_max, self.state.next_check.min(rows_max.saturating_add(1)));
+        let result = run(self);
+        self.state.rows_max = before;
+        match result {
+            // The first row too many ends it, and nothing is read after that.
+            Err(_) if self.state.rows > rows_max && rows_max < before => Ok(None),
+            result => result.map(Some),
+        }
     }
 
     /// Notes that a row is done.

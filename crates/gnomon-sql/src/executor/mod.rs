@@ -98,15 +98,27 @@ enum SubqueryResult {
     Rows(CachedRows),
     /// Its rows by hash.
     Hash(Arc<HashedRows>),
-    /// Of a correlated one: for how many rows around it was evaluated alone.
-    Evaluated(u32),
+    /// Of a correlated one: what its evaluations for rows around it, one by one, have taken.
+    OneByOne(OneByOne),
     /// Of a correlated one: the rows for all rows around.
     Keyed(Arc<KeyedRows>),
+}
+
+/// What the evaluations of a correlated subquery for rows around it, one by one, have taken.
+#[derive(Clone, Copy, Default)]
+struct OneByOne {
+    pub evaluations: u64,
+    /// The rows that they have passed.
+    pub rows: u64,
+    /// The cost from which on its tables are to be read for all rows around; none if they are not.
+    pub until: Option<u64>,
 }
 
 /// The rows of a correlated subquery, by the values that must be equal.
 struct KeyedRows {
     pub buckets: std::collections::HashMap<HashKey, Bucket>,
+    /// The value of a scalar subquery without rows.
+    pub of_none: Datum,
 }
 
 /// The rows of one key.

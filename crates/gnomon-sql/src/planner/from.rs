@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     FromItem, FromKind, JoinTree, Numbers,
     access::{Choice, Rank, choose_access},
+    conditions::{factored, restriction},
     prune,
 };
 use crate::{
@@ -143,10 +144,10 @@ impl Planner<'_> {
         single: bool,
     ) -> Result<Planned> {
         match tree {
-            JoinTree::Item(item) => Ok(self.item(*item, filter, needed, single)),
+            JoinTree::Item(item) => Ok(self.item(*item, factored(filter), needed, single)),
             JoinTree::Join { kind: JoinKind::Inner, .. } => self.inner(tree, filter, needed),
             JoinTree::Join { kind, left, right, condition } => {
-                self.outer(kind, *left, *right, condition, filter, needed)
+                self.outer(kind, *left, *right, factored(condition), factored(filter), needed)
             }
         }
     }
@@ -155,6 +156,8 @@ impl Planner<'_> {
     fn inner(&mut self, tree: JoinTree, mut filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Result<Planned> {
         let mut members = Vec::new();
         flatten(tree, &mut members, &mut filter);
+        let mut filter = factored(filter);
+        filter.extend(restrictions(&members, &filter));
         let mut needed = needed.clone();
         columns_used(&filter, &mut needed);
         for member in &members {
@@ -551,6 +554,16 @@ fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTree
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let conditions: Vec<Expr> = usable.iter().map(|(condition, _)| as_lookup(condition, item)).collect();
     (choose_access(table, &columns, &conditions, &[], false).rank, equal)
+}
+
+/// What conditions on several members say of each alone.
+fn restrictions(members: &[Member], conditions: &[Expr]) -> Vec<Expr> {
+    let of_member = |condition: &Expr, member: &Member| {
+        let is_of_others = condition.columns().iter().any(|column| !member.has(*column));
+        is_of_others.then(|| restriction(condition, &|column| member.has(column))).flatten()
+    };
+    let of_condition = |condition| members.iter().filter_map(move |member| of_member(condition, member));
+    conditions.iter().flat_map(of_condition).collect()
 }
 
 fn flatten(tree: JoinTree, members: &mut Vec<Member>, filter: &mut Vec<Expr>) {

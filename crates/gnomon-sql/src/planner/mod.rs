@@ -8,6 +8,7 @@
 //! What is not done: statistics. The choices go by keys and the shape of the query alone.
 
 mod access;
+mod conditions;
 mod from;
 mod input;
 mod prune;

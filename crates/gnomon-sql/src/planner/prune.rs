@@ -82,7 +82,7 @@ pub fn prune(plan: Plan, needed: &BTreeSet<usize>, ctes: &mut CteColumns) -> Pla
                     false => unfed(call),
                 })
                 .collect();
-            let used = used_by(node.keys.iter().chain(calls.iter().flat_map(exprs_of_call)));
+            let used = used_by(node.keys.iter().chain(calls.iter().flat_map(AggregateCall::fed)));
             let input = prune(node.input, &used, ctes);
             Plan::Aggregate(Arc::new(Aggregate { input, calls, ..node }))
         }),
@@ -167,12 +167,8 @@ fn pruned_cells(cells: Vec<Expr>, needed: &BTreeSet<usize>) -> Vec<Expr> {
     cells.into_iter().enumerate().map(kept).collect()
 }
 
-fn exprs_of_call(call: &AggregateCall) -> impl Iterator<Item = &Expr> {
-    call.args.iter().chain(&call.filter).chain(call.order_by.iter().map(|key| &key.expr))
-}
-
 fn is_kept(call: &AggregateCall) -> bool {
-    exprs_of_call(call).chain(&call.direct).any(has_effects)
+    call.exprs().any(has_effects)
 }
 
 /// An aggregate that takes no row.

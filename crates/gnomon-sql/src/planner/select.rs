@@ -319,8 +319,7 @@ fn needed_columns(select: &BoundSelect) -> BTreeSet<usize> {
         Some(grouping) => {
             grouping.keys.iter().for_each(&mut add);
             for call in &select.aggregates {
-                call.args.iter().chain(&call.filter).for_each(&mut add);
-                call.order_by.iter().for_each(|key| add(&key.expr));
+                call.fed().for_each(&mut add);
             }
         }
         None => {

@@ -611,4 +611,33 @@ proptest::proptest! {
             proptest::prop_assert_eq!(plain, product);
         }
     }
+    /// Whatever the arms of an OR have in common, and say of one table: CASE keeps a condition as it is written.
+    #[test]
+    fn arms_in_other_words_never_change_results(
+        left in proptest::collection::vec((proptest::option::of(0..3_i32), 0..3_i32), 0..8),
+        right in proptest::collection::btree_map((0..3_i32, 0..3_i32), proptest::option::of(0..2_u8), 0..8),
+        arms in proptest::collection::vec(proptest::collection::vec(0..7_usize, 1..4), 1..4),
+        kind in 0..3_usize,
+    ) {
+        let mut db = TestDatabase::new();
+        db.create("l", &["x int", "y int"], &[]);
+        db.create("r", &["a int!", "b int!", "c text"], &[index("r_pkey", &["a", "b"], true)]);
+        let cell = |n: Option<String>| n.unwrap_or("\\N".to_owned());
+        let lines: Vec<String> =
+            left.iter().map(|(x, y)| format!("{}|{y}", cell(x.map(|x| x.to_string())))).collect();
+        db.insert("l", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let lines: Vec<String> =
+            right.iter().map(|((a, b), c)| format!("{a}|{b}|{}", cell(c.map(|c| format!("v{c}"))))).collect();
+        db.insert("r", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let parts = ["r.a = x", "r.b = y", "x = 1", "r.b < 2", "r.c IS NULL", "(y = 2 OR r.c = 'v1')", "x IS NULL"];
+        let arm = |arm: &Vec<usize>| arm.iter().map(|part| parts[*part]).collect::<Vec<_>>().join(" AND ");
+        let condition = arms.iter().map(|parts| format!("({})", arm(parts))).collect::<Vec<_>>().join(" OR ");
+        let from = ["l, r WHERE", "l JOIN r ON", "l LEFT JOIN r ON"][kind];
+        let query = |condition: &str| {
+            format!("SELECT x, y, a, b, c FROM {from} ({condition}) ORDER BY 1, 2, 3, 4, 5")
+        };
+        let plain = query(&format!("CASE WHEN {condition} THEN true ELSE false END"));
+        let query = query(&condition);
+        proptest::prop_assert_eq!(db.rows(&query), db.rows(&plain), "{}\n{}", query, db.explain(&query).join("\n"));
+    }
 }

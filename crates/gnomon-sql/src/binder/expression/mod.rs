@@ -63,6 +63,8 @@ pub enum Asked {
     Existence,
     /// Its rows, in any order and number.
     Rows,
+    /// Its only row's only column.
+    Value,
 }
 
 impl ExpressionBinder<'_, '_> {
@@ -136,7 +138,7 @@ impl ExpressionBinder<'_, '_> {
             E::Array(array) => self.array(&array.elements, place),
             E::Subquery(subquery) => {
                 let (bound, columns) =
-                    self.subqueries.subquery(self.statement, &subquery.query, place, None)?;
+                    self.subqueries.subquery(self.statement, &subquery.query, place, Some(Asked::Value))?;
                 let [ty] = columns[..] else { return Err(one_column()) };
                 Ok(Expr { kind: ExprKind::Subquery(Box::new(bound)), ty })
             }

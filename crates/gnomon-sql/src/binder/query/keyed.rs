@@ -1,15 +1,16 @@
 //! Correlated subqueries whose rows are the same for all rows around them but for values that must be equal: they are
-//! bound a second time without those conditions, so that one reading of their tables serves all rows around.
+//! bound a second time without those conditions, so that one reading of their tables serves all rows around. Aggregates
+//! over all their rows become aggregates of groups, by the values that must be equal.
 
 use crate::{
     Result,
     binder::expression::Asked,
     executor::{
         Expr,
-        expr::{ExprKind, Keyed},
-        plan::JoinKind,
+        expr::{ExprKind, Keyed, KeyedReading},
+        plan::{AggregateCall, JoinKind, Plan},
     },
-    planner::{BoundSelect, JoinTree, Limits, Numbers, hash_sides, plan_select},
+    planner::{BoundSelect, Grouping, JoinTree, Limits, Numbers, hash_sides, plan_select},
     types::{Datum, Environment},
 };
 
@@ -47,12 +48,18 @@ pub fn keyed(
     if keys.is_empty() {
         return Ok(None);
     }
+    let (keys, probes): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
+    if asked == Asked::Value {
+        return match others.is_empty() {
+            true => grouped(select, Parts { from, rest, keys, probes, equalities }, numbers, environment),
+            false => Ok(None),
+        };
+    }
     let mut columns = match asked {
-        Asked::Existence => Vec::new(),
         Asked::Rows => select.columns.clone(),
+        Asked::Existence | Asked::Value => Vec::new(),
     };
     let width = columns.len();
-    let (keys, probes): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
     columns.extend(keys);
     let mut condition = (!others.is_empty()).then(|| Expr::and(others));
     if let Some(condition) = &mut condition {
@@ -71,46 +78,131 @@ pub fn keyed(
             Some(Expr::column(position, label.clone(), expr.ty))
         });
     }
+    let bound = BoundSelect { from: Some(from), filter: rest, columns, ..plain(select.width) };
+    let plan = plan_select(bound, numbers, environment)?;
+    let reading = KeyedReading::default();
+    Ok(is_whole(&plan).then_some(Keyed {
+        plan,
+        width,
+        probes,
+        condition,
+        equalities,
+        of_none: None,
+        reading,
+    }))
+}
+
+/// The parts of a SELECT whose conditions on what is around it are equalities.
+struct Parts {
+    from: JoinTree,
+    /// The conditions that see nothing around it.
+    rest: Vec<Expr>,
+    keys: Vec<Expr>,
+    /// The values around it that the keys must be equal to.
+    probes: Vec<Expr>,
+    equalities: Vec<Expr>,
+}
+
+/// The keyed form of a SELECT of aggregates over all rows: a group for each key.
+fn grouped(
+    select: &BoundSelect,
+    parts: Parts,
+    numbers: &mut Numbers,
+    environment: &dyn Environment,
+) -> Result<Option<Keyed>> {
+    let Parts { from, rest, keys, probes, equalities } = parts;
+    let count = keys.len();
+    let mut columns = select.columns.clone();
+    columns.iter_mut().for_each(|column| column.map_columns(&|number| number + count));
+    let width = columns.len();
+    columns.extend(keys.iter().enumerate().map(|(number, key)| Expr::column(number, "?column?", key.ty)));
     let bound = BoundSelect {
         from: Some(from),
-        width: select.width,
         filter: rest,
+        grouping: Some(Grouping { keys, ..Grouping::default() }),
+        aggregates: select.aggregates.clone(),
+        columns,
+        ..plain(select.width)
+    };
+    let plan = plan_select(bound, numbers, environment)?;
+    let of_none = BoundSelect {
+        filter: vec![Expr::bool(false)],
+        grouping: Some(Grouping::default()),
+        aggregates: select.aggregates.clone(),
+        columns: select.columns.clone(),
+        ..plain(0)
+    };
+    let of_none = Some(plan_select(of_none, numbers, environment)?);
+    let reading = KeyedReading::default();
+    Ok(is_whole(&plan).then_some(Keyed {
+        plan,
+        width,
+        probes,
+        condition: None,
+        equalities,
+        of_none,
+        reading,
+    }))
+}
+
+/// A SELECT of nothing from nothing, with so many columns in FROM.
+fn plain(width: usize) -> BoundSelect {
+    BoundSelect {
+        from: None,
+        width,
+        filter: Vec::new(),
         grouping: None,
         aggregates: Vec::new(),
         having: Vec::new(),
         windows: Vec::new(),
-        columns,
+        columns: Vec::new(),
         distinct: None,
         order: Vec::new(),
         limits: Limits::default(),
         locks: Vec::new(),
-    };
-    let plan = plan_select(bound, numbers, environment)?;
-    let is_whole = plan.outer_slots().is_empty();
-    Ok(is_whole.then_some(Keyed { plan, width, probes, condition, equalities }))
+    }
 }
 
-/// True if the rows of a SELECT are those of FROM and WHERE as far as is asked.
+/// True if the rows of a plan depend on nothing around it, and are the same however often they are read.
+fn is_whole(plan: &Plan) -> bool {
+    plan.outer_slots().is_empty() && !plan.is_volatile()
+}
+
+/// True if the rows of a SELECT are those of FROM and WHERE as far as is asked, or its value an aggregate of these.
 fn fits(select: &BoundSelect, asked: Asked) -> bool {
-    let plain = select.grouping.is_none()
-        && select.aggregates.is_empty()
-        && select.having.is_empty()
+    let is_fixed = |expr: &Expr| {
+        let is_set = |e: &Expr| matches!(e.kind, ExprKind::SetCall { .. });
+        !expr.is_volatile() && expr.outer_slots().is_empty() && !expr.any(&is_set)
+    };
+    let has_sets =
+        || select.columns.iter().any(|column| column.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })));
+    let is_plain = select.having.is_empty()
         && select.windows.is_empty()
         && select.locks.is_empty()
-        && select.limits.offset.is_none()
-        && !select.columns.iter().any(|column| column.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })));
+        && select.limits.offset.is_none();
+    let has_rows = || select.grouping.is_none() && select.aggregates.is_empty();
     let limit = select.limits.count.as_ref().map(|limit| limit.as_const());
-    plain
+    is_plain
         && match asked {
             // One row is as good as many, in any order.
-            Asked::Existence => matches!(limit, None | Some(Some(Datum::Int8(1..)))),
+            Asked::Existence => {
+                has_rows() && !has_sets() && matches!(limit, None | Some(Some(Datum::Int8(1..))))
+            }
             Asked::Rows => {
-                limit.is_none()
+                has_rows()
+                    && limit.is_none()
                     && !matches!(select.distinct, Some(Some(_)))
-                    && select
-                        .columns
-                        .iter()
-                        .all(|column| !column.is_volatile() && column.outer_slots().is_empty())
+                    && select.columns.iter().all(is_fixed)
+            }
+            Asked::Value => {
+                let is_one_group = |grouping: &Grouping| {
+                    grouping.keys.is_empty() && grouping.sets.is_none() && grouping.masks.is_empty()
+                };
+                select.grouping.as_ref().is_some_and(is_one_group)
+                    && limit.is_none()
+                    && select.distinct.is_none()
+                    && select.columns.iter().all(is_fixed)
+                    && select.aggregates.iter().flat_map(AggregateCall::exprs).all(is_fixed)
             }
         }
 }

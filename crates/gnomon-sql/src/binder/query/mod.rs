@@ -34,7 +34,7 @@ use crate::{
     Result, SqlError, SqlState,
     executor::{
         Expr,
-        expr::{ExprKind, Keyed, Subquery, SubqueryKind},
+        expr::{ExprKind, Keyed, KeyedReading, Subquery, SubqueryKind},
         plan::{self, Plan},
     },
     planner::{Limits, Numbers, finish_query, prune},
@@ -184,7 +184,11 @@ impl<'a> QueryBinder<'_, 'a> {
         let BoundQuery { plan, columns, keyed } = self.bind_query(query, &scope, Output::Own, asked)?;
         let (args, correlated) = scope.into_captures();
         let changes = self.relations.changing_references > changing;
-        let keyed = keyed.filter(|_| correlated && !changes && !plan.is_lookup()).map(Arc::new);
+        let keyed = keyed.filter(|_| correlated && !changes).map(|keyed| {
+            let can_be_repeated = keyed.plan.outer_tables().is_empty();
+            let reading = KeyedReading { can_be_repeated, replaces_lookup: plan.is_lookup() };
+            Arc::new(Keyed { reading, ..keyed })
+        });
         let correlated = correlated || changes;
         let outer_slots = Arc::new(plan.outer_slots());
         let id = self.statement.numbers.next_subquery();

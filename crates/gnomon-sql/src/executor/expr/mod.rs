@@ -246,6 +246,15 @@ pub struct Subquery {
     pub keyed: Option<Arc<Keyed>>,
 }
 
+/// How the rows of a keyed form may be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyedReading {
+    /// True if reading may be given up in the middle and begun again: no rows are shared with other plans.
+    pub can_be_repeated: bool,
+    /// True if the subquery's own plan looks its rows up by keys.
+    pub replaces_lookup: bool,
+}
+
 /// A correlated subquery without the conditions that depend on the row around it: its rows are told apart by what is to
 /// be equal.
 #[derive(Debug)]
@@ -260,6 +269,10 @@ pub struct Keyed {
     pub condition: Option<Expr>,
     /// The conditions that the keys stand for, for EXPLAIN.
     pub equalities: Vec<Expr>,
+    /// Of a scalar subquery: the plan of its value where no row has the keys.
+    pub of_none: Option<Plan>,
+    /// How it may be read.
+    pub reading: KeyedReading,
 }
 
 /// The result that is made of a subquery's rows.

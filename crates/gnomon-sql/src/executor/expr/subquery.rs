@@ -3,21 +3,31 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use gnomon_engine::Isolation;
+
 use super::{Expr, Keyed, Subquery, SubqueryKind};
 use crate::{
     Result, SqlError, SqlState,
     executor::{
-        self, Bucket, HashKey, HashedRows, KeyedRows, SubqueryResult, context::ExecContext, hash_key,
+        self, Bucket, HashKey, HashedRows, KeyedRows, OneByOne, SubqueryResult, context::ExecContext,
+        hash_key,
     },
     types::{Datum, Row, limit},
 };
 
 /// How often a subquery is evaluated for one row around it before its tables are read for all of them: one that is asked
 /// for few rows costs no more than they need.
-const EVALUATIONS_BEFORE_KEYED: u32 = 4;
+const EVALUATIONS_BEFORE_KEYED: u64 = 4;
 
-/// In place of a count: the rows for all take more memory than the statement may.
-const NEVER_KEYED: u32 = u32::MAX;
+/// The cost of one evaluation beside the rows that it passes, in rows that are read one after another.
+const EVALUATION_ROWS: u64 = 4;
+
+/// An attempt to read the rows for all may pass so many rows for each row that the evaluations one by one have cost.
+const ATTEMPT_FACTOR: u64 = 2;
+
+/// The next attempt is made when the evaluations one by one have cost so many times as much: all attempts together cost
+/// little more than the last.
+const NEXT_ATTEMPT_FACTOR: u64 = 4;
 
 /// From this many rows on those of one key are hashed themselves.
 const HASHED_ROWS_MIN: usize = 16;
@@ -28,11 +38,22 @@ impl Subquery {
             let value = value.eval(row, ctx)?;
             ctx.set_slot(*slot, value);
         }
-        if let Some(keyed) = &self.keyed
-            && let Some(rows) = self.keyed_rows(keyed, ctx)?
-        {
+        let Some(keyed) = &self.keyed else { return self.eval_alone(ctx) };
+        if let Some(rows) = self.keyed_rows(keyed, ctx)? {
             return self.of_keyed(keyed, &rows, ctx);
         }
+        let before = ctx.rows();
+        let value = self.eval_alone(ctx)?;
+        let passed = ctx.rows() - before;
+        if let Some(SubqueryResult::OneByOne(so_far)) = ctx.state.subqueries.get_mut(&self.id) {
+            so_far.evaluations += 1;
+            so_far.rows += passed;
+        }
+        Ok(value)
+    }
+
+    /// Its value for the row around it that its slots have, by its own plan.
+    fn eval_alone(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
         match &self.kind {
             SubqueryKind::Quantified { all, test, hash } => self.quantified(*all, test, hash.as_deref(), ctx),
             _ if self.correlated => self.value(ctx),
@@ -51,33 +72,50 @@ impl Subquery {
     }
 
     /// The rows for all rows around; none as long as each is better evaluated alone.
+    ///
+    /// How many rows there are is not known before they are read. So an attempt is given up when it takes more than the
+    /// evaluations one by one have taken, and made again when these have taken several times as much: whichever way is
+    /// cheaper, the cost stays within a small factor of it.
     fn keyed_rows(&self, keyed: &Keyed, ctx: &mut ExecContext<'_>) -> Result<Option<Arc<KeyedRows>>> {
-        let evaluations = match ctx.state.subqueries.get(&self.id) {
+        let so_far = match ctx.state.subqueries.get(&self.id) {
             Some(SubqueryResult::Keyed(rows)) => return Ok(Some(rows.clone())),
-            Some(SubqueryResult::Evaluated(count)) => *count,
-            _ => 0,
+            Some(SubqueryResult::OneByOne(so_far)) => *so_far,
+            _ => {
+                let so_far = OneByOne { until: Some(0), ..OneByOne::default() };
+                ctx.state.subqueries.insert(self.id, SubqueryResult::OneByOne(so_far));
+                so_far
+            }
         };
-        if evaluations == NEVER_KEYED {
+        // A transaction that locks what it reads locks the keys that it looks up, and not the whole table.
+        let is_kept = keyed.reading.replaces_lookup && ctx.txn.options().isolation == Isolation::Serializable;
+        let cost = so_far.rows + EVALUATION_ROWS * so_far.evaluations;
+        let is_time = so_far.until.is_some_and(|until| cost >= until);
+        if is_kept || !is_time || so_far.evaluations < EVALUATIONS_BEFORE_KEYED {
             return Ok(None);
         }
+        let rows_max = if keyed.reading.can_be_repeated { ATTEMPT_FACTOR * cost } else { u64::MAX };
         let before = ctx.reserved();
-        let (rows, kept) = match evaluations < EVALUATIONS_BEFORE_KEYED {
-            true => (None, SubqueryResult::Evaluated(evaluations + 1)),
-            false => match self.build(keyed, ctx) {
-                Ok(rows) => {
-                    ctx.keep_since(before);
-                    let rows = Arc::new(rows);
-                    (Some(rows.clone()), SubqueryResult::Keyed(rows))
-                }
-                Err(error) if error.state() == SqlState::OUT_OF_MEMORY => {
-                    ctx.release_since(before);
-                    (None, SubqueryResult::Evaluated(NEVER_KEYED))
-                }
-                Err(error) => return Err(error),
-            },
+        let built = ctx.within(rows_max, |ctx| self.build(keyed, ctx));
+        let until = match built {
+            Ok(Some(rows)) => {
+                ctx.keep_since(before);
+                let rows = Arc::new(rows);
+                ctx.state.subqueries.insert(self.id, SubqueryResult::Keyed(rows.clone()));
+                return Ok(Some(rows));
+            }
+            Ok(None) => Some(NEXT_ATTEMPT_FACTOR * cost),
+            // The rows for all take more memory than the statement may, or one fails that may not be asked for.
+            Err(error)
+                if keyed.reading.can_be_repeated
+                    && (error.state() == SqlState::OUT_OF_MEMORY || error.state().is_of_data()) =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
         };
-        ctx.state.subqueries.insert(self.id, kept);
-        Ok(rows)
+        ctx.release_since(before);
+        ctx.state.subqueries.insert(self.id, SubqueryResult::OneByOne(OneByOne { until, ..so_far }));
+        Ok(None)
     }
 
     fn build(&self, keyed: &Keyed, ctx: &mut ExecContext<'_>) -> Result<KeyedRows> {
@@ -87,8 +125,12 @@ impl Subquery {
         // Where a key alone says that there are rows, none is kept.
         let keeps = !matches!(self.kind, SubqueryKind::Exists) || keyed.condition.is_some();
         let mut found: HashMap<HashKey, Vec<Row>> = HashMap::new();
+        let of_none = match &keyed.of_none {
+            Some(plan) => scalar(&mut *executor::open(plan), ctx)?,
+            None => Datum::Null,
+        };
         let mut source = executor::open(&keyed.plan);
-        while let Some(row) = source.next(ctx)? {
+        while let Some(mut row) = source.next(ctx)? {
             ctx.tick()?;
             let Some(key) = hash_key(keys.iter(), &row, ctx)? else { continue };
             let bytes = key.len() + 72;
@@ -100,6 +142,9 @@ impl Subquery {
                 }
             };
             if keeps {
+                if keyed.condition.is_none() {
+                    row.truncate(keyed.width);
+                }
                 ctx.reserve(limit::row_bytes(&row))?;
                 rows.push(row);
             }
@@ -116,7 +161,7 @@ impl Subquery {
             };
             buckets.insert(key, bucket);
         }
-        Ok(KeyedRows { buckets })
+        Ok(KeyedRows { buckets, of_none })
     }
 
     /// Its value for the row around it that its slots have.
@@ -130,6 +175,10 @@ impl Subquery {
             }
             (SubqueryKind::Quantified { all, test, .. }, Some(Bucket::Rows(rows))) => {
                 test_rows(keyed.condition.as_ref(), test, rows, *all, ctx)
+            }
+            (SubqueryKind::Scalar, None) => Ok(rows.of_none.clone()),
+            (SubqueryKind::Scalar, Some(Bucket::Rows(rows))) => {
+                Ok(rows.first().and_then(|row| row.first()).cloned().unwrap_or(Datum::Null))
             }
             (_, None) => Ok(Datum::Bool(false)),
             (_, Some(Bucket::Rows(rows))) => {
@@ -165,19 +214,11 @@ impl Subquery {
                 }
                 items.into_array(*scalar)
             }
-            SubqueryKind::Scalar | SubqueryKind::Row | SubqueryKind::Quantified { .. } => {
-                let Some(row) = source.next(ctx)? else { return Ok(Datum::Null) };
-                if source.next(ctx)?.is_some() {
-                    return Err(SqlError::new(
-                        SqlState::CARDINALITY_VIOLATION,
-                        "more than one row returned by a subquery used as an expression",
-                    ));
-                }
-                match self.kind {
-                    SubqueryKind::Row => limit::record(row)?,
-                    _ => row.into_iter().next().unwrap_or(Datum::Null),
-                }
-            }
+            SubqueryKind::Row => match only_row(&mut *source, ctx)? {
+                Some(row) => limit::record(row)?,
+                None => Datum::Null,
+            },
+            SubqueryKind::Scalar | SubqueryKind::Quantified { .. } => scalar(&mut *source, ctx)?,
         })
     }
 
@@ -214,6 +255,24 @@ impl Subquery {
             _ => Ok(Datum::Null),
         }
     }
+}
+
+/// The only row of a source; none if it has none.
+fn only_row(source: &mut dyn executor::RowSource, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+    let Some(row) = source.next(ctx)? else { return Ok(None) };
+    match source.next(ctx)? {
+        None => Ok(Some(row)),
+        Some(_) => Err(SqlError::new(
+            SqlState::CARDINALITY_VIOLATION,
+            "more than one row returned by a subquery used as an expression",
+        )),
+    }
+}
+
+/// The first column of the only row of a source; NULL if it has none.
+fn scalar(source: &mut dyn executor::RowSource, ctx: &mut ExecContext<'_>) -> Result<Datum> {
+    let row = only_row(source, ctx)?;
+    Ok(row.and_then(|row| row.into_iter().next()).unwrap_or(Datum::Null))
 }
 
 impl HashedRows {

@@ -318,6 +318,18 @@ pub struct AggregateCall {
     pub ty: ColumnType,
 }
 
+impl AggregateCall {
+    /// The expressions in it.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.direct.iter().chain(self.fed())
+    }
+
+    /// The expressions on the rows of the group.
+    pub fn fed(&self) -> impl Iterator<Item = &Expr> {
+        self.args.iter().chain(&self.filter).chain(self.order_by.iter().map(|key| &key.expr))
+    }
+}
+
 /// A call of a window function.
 #[derive(Clone, Debug)]
 pub struct WindowCall {

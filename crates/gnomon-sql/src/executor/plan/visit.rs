@@ -130,9 +130,46 @@ impl Plan {
         self.exprs(&mut |expr| found = found || expr.reads(table));
         found
     }
+
+    /// The numbers of the common table expressions that it reads and does not compute itself, in subqueries too.
+    pub fn outer_tables(&self) -> BTreeSet<usize> {
+        let (mut read, mut computed) = Default::default();
+        self.tables(&mut read, &mut computed);
+        read.difference(&computed).copied().collect()
+    }
+
+    fn tables(&self, read: &mut BTreeSet<usize>, computed: &mut BTreeSet<usize>) {
+        match self {
+            Plan::CteScan(scan) => drop(read.insert(scan.table)),
+            Plan::With(node) => computed.extend(node.tables.iter().map(|cte| cte.table)),
+            _ => {}
+        }
+        self.inputs().into_iter().for_each(|input| input.tables(read, computed));
+        self.subqueries(&mut |subquery| subquery.plan.tables(read, computed));
+    }
+
+    /// True if it contains a call whose value changes from row to row with equal arguments, in subqueries too.
+    pub fn is_volatile(&self) -> bool {
+        let mut found = self.inputs().into_iter().any(Plan::is_volatile);
+        self.exprs(&mut |expr| found = found || expr.is_volatile());
+        self.subqueries(&mut |subquery| found = found || subquery.plan.is_volatile());
+        found
+    }
+
+    /// Calls `f` on the subqueries of its own expressions.
+    fn subqueries(&self, f: &mut dyn FnMut(&Subquery)) {
+        self.exprs(&mut |expr| expr.subqueries(f));
+    }
 }
 
 impl Expr {
+    fn subqueries(&self, f: &mut dyn FnMut(&Subquery)) {
+        if let ExprKind::Subquery(subquery) = &self.kind {
+            f(subquery);
+        }
+        self.children(&mut |child| child.subqueries(f));
+    }
+
     /// The slots that must be set before it is evaluated.
     pub fn outer_slots(&self) -> BTreeSet<usize> {
         let mut slots = Slots::default();
