@@ -168,6 +168,11 @@ impl Growing {
     }
 }
 
+/// True if all rows of a common table expression have been made.
+pub(super) fn has_all_rows(table: usize, ctx: &ExecContext<'_>) -> bool {
+    matches!(ctx.state.tables.get(&table), Some(CteRows::Growing(Growing { source: None, .. })))
+}
+
 /// Reads the rows of a common table expression.
 pub(super) struct CteSource {
     node: Arc<plan::CteScan>,

@@ -122,7 +122,7 @@ scripts! {
     aggregates, alter, array_parts, basics, blocks, bytes, call_notation, collations, comments, constraints, copy,
     create_table_as, current_of, cursor_errors, cursors, date_orders, date_styles, dates_as_written, dml, dumps,
     encodings, errors, escape_strings, expressions, failing_constants, fields, fixed_literals, groups, hashing,
-    identity, information_schema, intervals, join_aliases, lateral_order, like, limits, locked_views,
+    identity, information_schema, intervals, join_aliases, keyed_values, lateral_order, like, limits, locked_views,
     never_computed, normal_forms, numerics, object_identity, operator_functions, ordered_sets, page_sizes,
     parameters, partitions, pg_lsn, polymorphic, postgres, prepared, privileges, procedures, qualified_calls,
     query_access, query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries,

@@ -49,15 +49,15 @@ pub fn keyed(
         return Ok(None);
     }
     let (keys, probes): (Vec<Expr>, Vec<Expr>) = keys.into_iter().unzip();
-    if asked == Asked::Value {
+    if select.grouping.is_some() {
         return match others.is_empty() {
             true => grouped(select, Parts { from, rest, keys, probes, equalities }, numbers, environment),
             false => Ok(None),
         };
     }
     let mut columns = match asked {
-        Asked::Rows => select.columns.clone(),
-        Asked::Existence | Asked::Value => Vec::new(),
+        Asked::Rows | Asked::Value => select.columns.clone(),
+        Asked::Existence => Vec::new(),
     };
     let width = columns.len();
     columns.extend(keys);
@@ -198,10 +198,11 @@ fn fits(select: &BoundSelect, asked: Asked) -> bool {
                 let is_one_group = |grouping: &Grouping| {
                     grouping.keys.is_empty() && grouping.sets.is_none() && grouping.masks.is_empty()
                 };
-                select.grouping.as_ref().is_some_and(is_one_group)
-                    && limit.is_none()
+                // Equal rows are not one.
+                limit.is_none()
                     && select.distinct.is_none()
                     && select.columns.iter().all(is_fixed)
+                    && select.grouping.as_ref().is_none_or(is_one_group)
                     && select.aggregates.iter().flat_map(AggregateCall::exprs).all(is_fixed)
             }
         }

@@ -185,8 +185,8 @@ impl<'a> QueryBinder<'_, 'a> {
         let (args, correlated) = scope.into_captures();
         let changes = self.relations.changing_references > changing;
         let keyed = keyed.filter(|_| correlated && !changes).map(|keyed| {
-            let can_be_repeated = keyed.plan.outer_tables().is_empty();
-            let reading = KeyedReading { can_be_repeated, replaces_lookup: plan.is_lookup() };
+            let tables = keyed.plan.outer_tables().into_iter().collect();
+            let reading = KeyedReading { tables, replaces_lookup: plan.is_lookup() };
             Arc::new(Keyed { reading, ..keyed })
         });
         let correlated = correlated || changes;

@@ -247,10 +247,11 @@ pub struct Subquery {
 }
 
 /// How the rows of a keyed form may be read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KeyedReading {
-    /// True if reading may be given up in the middle and begun again: no rows are shared with other plans.
-    pub can_be_repeated: bool,
+    /// The numbers of the common table expressions that it shares with other plans. Before it is read these have all their
+    /// rows: if reading is given up in the middle, others find them whole.
+    pub tables: Vec<usize>,
     /// True if the subquery's own plan looks its rows up by keys.
     pub replaces_lookup: bool,
 }
@@ -453,7 +454,7 @@ impl Expr {
     }
 
     /// True if it is the constant `value`.
-    fn is_bool(&self, value: bool) -> bool {
+    pub fn is_bool(&self, value: bool) -> bool {
         matches!(self.kind, ExprKind::Const(Datum::Bool(constant)) if constant == value)
     }
 

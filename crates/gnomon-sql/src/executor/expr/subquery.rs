@@ -10,7 +10,7 @@ use crate::{
     Result, SqlError, SqlState,
     executor::{
         self, Bucket, HashKey, HashedRows, KeyedRows, OneByOne, SubqueryResult, context::ExecContext,
-        hash_key,
+        hash_key, set::has_all_rows,
     },
     types::{Datum, Row, limit},
 };
@@ -90,12 +90,15 @@ impl Subquery {
         let is_kept = keyed.reading.replaces_lookup && ctx.txn.options().isolation == Isolation::Serializable;
         let cost = so_far.rows + EVALUATION_ROWS * so_far.evaluations;
         let is_time = so_far.until.is_some_and(|until| cost >= until);
-        if is_kept || !is_time || so_far.evaluations < EVALUATIONS_BEFORE_KEYED {
+        if is_kept
+            || !is_time
+            || so_far.evaluations < EVALUATIONS_BEFORE_KEYED
+            || !keyed.reading.tables.iter().all(|table| has_all_rows(*table, ctx))
+        {
             return Ok(None);
         }
-        let rows_max = if keyed.reading.can_be_repeated { ATTEMPT_FACTOR * cost } else { u64::MAX };
         let before = ctx.reserved();
-        let built = ctx.within(rows_max, |ctx| self.build(keyed, ctx));
+        let built = ctx.within(ATTEMPT_FACTOR * cost, |ctx| self.build(keyed, ctx));
         let until = match built {
             Ok(Some(rows)) => {
                 ctx.keep_since(before);
@@ -105,12 +108,7 @@ impl Subquery {
             }
             Ok(None) => Some(NEXT_ATTEMPT_FACTOR * cost),
             // The rows for all take more memory than the statement may, or one fails that may not be asked for.
-            Err(error)
-                if keyed.reading.can_be_repeated
-                    && (error.state() == SqlState::OUT_OF_MEMORY || error.state().is_of_data()) =>
-            {
-                None
-            }
+            Err(error) if error.state() == SqlState::OUT_OF_MEMORY || error.state().is_of_data() => None,
             Err(error) => return Err(error),
         };
         ctx.release_since(before);
@@ -178,7 +176,7 @@ impl Subquery {
             }
             (SubqueryKind::Scalar, None) => Ok(rows.of_none.clone()),
             (SubqueryKind::Scalar, Some(Bucket::Rows(rows))) => {
-                Ok(rows.first().and_then(|row| row.first()).cloned().unwrap_or(Datum::Null))
+                only_value(keyed.condition.as_ref(), rows, ctx)
             }
             (_, None) => Ok(Datum::Bool(false)),
             (_, Some(Bucket::Rows(rows))) => {
@@ -262,11 +260,29 @@ fn only_row(source: &mut dyn executor::RowSource, ctx: &mut ExecContext<'_>) -> 
     let Some(row) = source.next(ctx)? else { return Ok(None) };
     match source.next(ctx)? {
         None => Ok(Some(row)),
-        Some(_) => Err(SqlError::new(
-            SqlState::CARDINALITY_VIOLATION,
-            "more than one row returned by a subquery used as an expression",
-        )),
+        Some(_) => Err(several_rows()),
     }
+}
+
+fn several_rows() -> SqlError {
+    SqlError::new(
+        SqlState::CARDINALITY_VIOLATION,
+        "more than one row returned by a subquery used as an expression",
+    )
+}
+
+/// The first column of the only one of the rows for which `condition` is true; NULL if there is none.
+fn only_value(condition: Option<&Expr>, rows: &[Row], ctx: &mut ExecContext<'_>) -> Result<Datum> {
+    let mut value = None;
+    for row in rows {
+        ctx.tick()?;
+        if condition.map_or(Ok(true), |condition| condition.is_true(row, ctx))?
+            && value.replace(row.first().cloned().unwrap_or(Datum::Null)).is_some()
+        {
+            return Err(several_rows());
+        }
+    }
+    Ok(value.unwrap_or(Datum::Null))
 }
 
 /// The first column of the only row of a source; NULL if it has none.
