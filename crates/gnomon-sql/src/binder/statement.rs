@@ -2,7 +2,7 @@
 
 use gnomon_parser::ast::QualifiedName;
 
-use super::{analysis::Analysis, expansion::Expansions, typing::Typing};
+use super::{analysis::Analysis, expansion::Expansions, scope::ScopeColumn, typing::Typing};
 use crate::{
     Result, SqlError, SqlState,
     executor::{Expr, expr::ExprKind},
@@ -25,7 +25,7 @@ pub struct Statement<'a> {
     pub database: &'a str,
     /// The abbreviations of the query, where it is to be kept.
     pub expansions: Option<Expansions>,
-    /// The types of the query's expressions, where they are asked for.
+    /// The types of the query's expressions and the columns that it uses, where they are asked for.
     pub analysis: Option<Analysis>,
     /// How deep the query being bound is nested.
     queries: usize,
@@ -76,6 +76,13 @@ impl<'a> Statement<'a> {
     /// Ends what [`Statement::enter_expression`] began.
     pub fn leave_expression(&mut self) {
         self.expressions -= 1;
+    }
+
+    /// Notes the use of columns, where that is asked for.
+    pub fn note_columns<'c>(&mut self, columns: impl IntoIterator<Item = &'c ScopeColumn>) {
+        if let Some(analysis) = &mut self.analysis {
+            columns.into_iter().for_each(|column| analysis.column(column));
+        }
     }
 
     /// An expression that can be used more than once: `value` itself where that is cheap and sure to give the same

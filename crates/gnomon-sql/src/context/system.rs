@@ -1,5 +1,7 @@
 //! The state of a session that the system catalog shows: see [`SystemState`].
 
+use std::collections::BTreeSet;
+
 use gnomon_engine::{Csn, Error, Extent, TreeId, TxnId, lock::LockInfo};
 
 use super::{surroundings::Surroundings, two_phase};
@@ -7,7 +9,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::{
         Catalog,
-        model::Sequence,
+        model::{Oid, Sequence, View},
         system::{
             Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, Kept, PreparedStatement,
             PreparedTransaction, Setting, StatementProgress, StatementStatistics, Style, SystemState, Usage,
@@ -20,6 +22,21 @@ use crate::{
     types::Context,
 };
 
+impl Surroundings {
+    /// The context in which texts of the catalog are bound again.
+    fn reading_context(&self) -> Context<'_> {
+        let settings = self.settings.borrow();
+        Context {
+            zone: settings.zone().clone(),
+            date_style: settings.date_style(),
+            interval_style: settings.interval_style(),
+            extra_float_digits: settings.extra_float_digits(),
+            bytea_escape: settings.bytea_escape(),
+            ..Context::new(self)
+        }
+    }
+}
+
 impl SystemState for Surroundings {
     fn catalog(&self) -> &Catalog {
         &self.view.catalog
@@ -28,17 +45,7 @@ impl SystemState for Surroundings {
         &self.view.search_path
     }
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String> {
-        let context = {
-            let settings = self.settings.borrow();
-            Context {
-                zone: settings.zone().clone(),
-                date_style: settings.date_style(),
-                interval_style: settings.interval_style(),
-                extra_float_digits: settings.extra_float_digits(),
-                bytea_escape: settings.bytea_escape(),
-                ..Context::new(self)
-            }
-        };
+        let context = self.reading_context();
         match kept {
             Kept::View(view) => deparse::view(&self.view, &context, view, style),
             Kept::Expression { table, text, target } => {
@@ -48,6 +55,9 @@ impl SystemState for Surroundings {
                 deparse::expression(&self.view, &context, (table, &expr), target, style)
             }
         }
+    }
+    fn columns_used(&self, view: &View) -> Result<BTreeSet<(Oid, usize)>> {
+        deparse::columns_used(&self.view, &self.reading_context(), view)
     }
     fn database(&self) -> &str {
         &self.view.database

@@ -22,7 +22,7 @@ mod query;
 mod typed;
 mod writer;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_parser::ast;
 
@@ -31,7 +31,7 @@ use crate::{
     Result,
     binder::{Binder, CatalogView, Scope},
     catalog::{
-        model::{Table, View},
+        model::{Oid, Table, View},
         system::Style,
     },
     syntax::on_deepest_stack,
@@ -55,7 +55,23 @@ pub fn view(catalog: &dyn CatalogView, context: &Context<'_>, view: &View, style
     })
 }
 
-/// Prints an expression over the columns of a table, converted to `target` if it is assigned to that.
+/// Returns the columns of tables and views that the query of a view uses: each relation with a column's number in it,
+/// from 1. Columns of a view that it uses are that view's, and no table's beneath.
+///
+/// # Errors
+/// Those of binding.
+pub fn columns_used(
+    catalog: &dyn CatalogView,
+    context: &Context<'_>,
+    view: &View,
+) -> Result<BTreeSet<(Oid, usize)>> {
+    on_deepest_stack(|| {
+        let query = catalog.view_query(view)?;
+        Ok(Binder::new(catalog, context, &[]).analyse_query(&query)?.into_used_columns())
+    })
+}
+
+/// Prints an expression over the columns of a table, if one is given, converted to `target` if it is assigned to that.
 ///
 /// # Errors
 /// As [`view`].

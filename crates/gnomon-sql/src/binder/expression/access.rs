@@ -27,6 +27,7 @@ impl ExpressionBinder<'_, '_> {
             if let Some(expansions) = &mut self.statement.expansions {
                 expansions.column(expr, name, place.scope);
             }
+            self.statement.note_columns([&column]);
             return Ok(column.expr);
         }
         if let Some(row) = place.scope.whole_row(None, name, &mut self.statement.numbers)? {
@@ -56,7 +57,10 @@ impl ExpressionBinder<'_, '_> {
         };
         let (schema, relation) = self.relation_of(qualifier, names)?;
         match place.scope.qualified(schema, relation, column, &mut self.statement.numbers)? {
-            Some(column) => Ok(column.expr),
+            Some(column) => {
+                self.statement.note_columns([&column]);
+                Ok(column.expr)
+            }
             None => {
                 let parameter = match schema {
                     None => self.statement.typing.parameters.named(Some(relation), column),

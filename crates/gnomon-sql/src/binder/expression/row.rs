@@ -36,10 +36,10 @@ pub fn relation_columns(
     place: Place<'_>,
 ) -> Result<Vec<ScopeColumn>> {
     let (schema, relation) = relation_of_star(binder, star)?;
-    place
-        .scope
-        .whole_relation(schema, relation, &mut binder.statement.numbers)?
-        .ok_or_else(|| place.scope.missing_relation(relation))
+    let columns = place.scope.whole_relation(schema, relation, &mut binder.statement.numbers)?;
+    let columns = columns.ok_or_else(|| place.scope.missing_relation(relation))?;
+    binder.statement.note_columns(&columns);
+    Ok(columns)
 }
 
 /// The row that `relation.*` stands for, where one value is asked for.

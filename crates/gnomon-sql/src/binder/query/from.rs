@@ -164,6 +164,7 @@ impl QueryBinder<'_, '_> {
         for name in &using {
             let (a, b) = (using_column(&left, name, "left")?, using_column(&right, name, "right")?);
             condition.push(self.statement.typing.operator("=", vec![a.expr.clone(), b.expr.clone()])?);
+            self.statement.note_columns([a, b]);
             merged.push(self.merged_column(a, b, kind)?);
         }
         let rest = |columns: Vec<ScopeColumn>| {

@@ -77,6 +77,7 @@ impl QueryBinder<'_, '_> {
                 ));
             }
             let columns = shown(place.scope.columns.clone());
+            self.statement.note_columns(&columns);
             if let Some(expansions) = &mut self.statement.expansions {
                 expansions.star(target, &columns, place.scope);
             }
@@ -93,6 +94,7 @@ impl QueryBinder<'_, '_> {
             .whole_relation(schema.as_deref(), &relation, &mut self.statement.numbers)?
             .ok_or_else(|| place.scope.missing_relation(&relation))?;
         let columns = shown(columns);
+        self.statement.note_columns(&columns);
         if let Some(expansions) = &mut self.statement.expansions {
             match place.scope.relation(schema.as_deref(), &relation)? {
                 Some(_) => expansions.star(target, &columns, place.scope),

@@ -35,6 +35,9 @@ pub(super) const PG_TABLESPACE: Oid = 1213;
 /// The catalogs of objects that all databases of a server share.
 pub(super) const SHARED: [Oid; 3] = [PG_AUTHID, PG_DATABASE, PG_TABLESPACE];
 
+/// PostgreSQL's first identifier of objects that a database can do without, such as the views of its catalogs.
+const FIRST_UNPINNED: Oid = 12_000;
+
 /// An object as pg_depend names it: its catalog, its identifier and the number of a column, or 0.
 type Address = (Oid, Oid, usize);
 
@@ -110,7 +113,7 @@ impl Dependencies<'_> {
     }
 }
 
-/// `pg_depend`. A view depends on whole relations: which of their columns it uses, only binding it would tell.
+/// `pg_depend`.
 pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
     let mut found = Dependencies { rows };
     for object in system.objects() {
@@ -179,9 +182,10 @@ impl<'a> System<'a> {
         relations.filter(|relation| self.object(*relation).is_some()).collect()
     }
 
-    /// The relations that a view's query names. Where it groups by a table's primary key, it may show the table's other
+    /// The columns that a view's query uses, and of the relations that it names those of which it uses no column. Objects
+    /// without which there is no database are left out, as in PostgreSQL. Where the query groups by a table's primary key, it may show the table's other
     /// columns, and depends on the key.
-    fn relations_of_view(self, view: &View) -> Vec<Address> {
+    pub(super) fn relations_of_view(self, view: &View) -> Vec<Address> {
         let mut named = Named::default();
         if let Ok(query) = parse_query(&view.query) {
             let _: ControlFlow<()> = named.visit_query(&query);
@@ -203,9 +207,19 @@ impl<'a> System<'a> {
                 }
                 Some(Relation::View(view)) => found.push((PG_CLASS, view.oid, 0)),
                 Some(Relation::Sequence(sequence)) => found.push((PG_CLASS, sequence.oid, 0)),
-                Some(Relation::Index(..)) | None => {}
+                Some(Relation::Index(..)) => {}
+                None => {
+                    let known = reference::relation(&schema.name, &name.name.name);
+                    found.extend(known.map(|relation| (PG_CLASS, relation.oid, 0)));
+                }
             }
         }
+        let used = self.state.columns_used(view).unwrap_or_default();
+        found.retain(|(class, object, _)| {
+            *class != PG_CLASS || used.range((*object, 0)..).next().is_none_or(|(used, _)| used != object)
+        });
+        found.extend(used.iter().map(|(relation, column)| (PG_CLASS, *relation, *column)));
+        found.retain(|(_, object, _)| *object >= FIRST_UNPINNED);
         found.sort_unstable();
         found.dedup();
         found

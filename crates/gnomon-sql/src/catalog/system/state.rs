@@ -1,6 +1,6 @@
 //! The state that the system catalog shows beside the objects of the catalog: sessions, settings, locks, the cluster.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use gnomon_engine::{Extent, TreeId, lock::LockInfo};
 
@@ -9,7 +9,7 @@ use crate::{
     Result,
     catalog::{
         Catalog,
-        model::{Oid, Sequence},
+        model::{Oid, Sequence, View},
     },
     executor::ByRelation,
     types::Type,
@@ -23,6 +23,8 @@ pub trait SystemState {
     fn search_path(&self) -> &[String];
     /// Returns a text that the catalog keeps as PostgreSQL would print it.
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
+    /// Returns the columns of relations that the query of a view uses: each relation with a column's number, from 1.
+    fn columns_used(&self, view: &View) -> Result<BTreeSet<(Oid, usize)>>;
     /// The database's name.
     fn database(&self) -> &str;
     /// The session's user.
