@@ -64,10 +64,11 @@ table pg_operator "select oid, oprname, oprnamespace, oprowner, oprkind, oprcanm
 table pg_cast "select c.oid, castsource, casttarget, castfunc, castcontext, castmethod from pg_cast c
   where castsource in (select oid from pg_type t where $have) and casttarget in (select oid from pg_type t where $have)
   order by oid"
+# The order of the table, in which lists of a family's classes are shown.
 opclasses="select * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)
   and opcdefault"
 table pg_opclass "select oid, opcmethod, opcname, opcnamespace, opcowner, opcfamily, opcintype, opcdefault, opckeytype
-  from ($opclasses) o order by oid"
+  from ($opclasses) o"
 table pg_opfamily "select oid, opfmethod, opfname, opfnamespace, opfowner from pg_opfamily
   where oid in (select opcfamily from ($opclasses) o) order by oid"
 table pg_am "select oid, amname, amhandler::oid, amtype from pg_am order by oid"
@@ -83,9 +84,12 @@ table pg_ts_dict "select * from pg_ts_dict order by oid"
 table pg_ts_parser "select oid, prsname, prsnamespace, prsstart::oid, prstoken::oid, prsend::oid, prsheadline::oid,
   prslextype::oid from pg_ts_parser order by oid"
 table pg_ts_template "select oid, tmplname, tmplnamespace, tmplinit::oid, tmpllexize::oid from pg_ts_template order by oid"
-# Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source.
-ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
-    array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
+# Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source,
+# parallel, leakproof, cost, rows, support, language, body.
+function_columns="p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
+    array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc, proparallel, proleakproof, procost, prorows,
+    prosupport::oid, (select lanname from pg_language l where l.oid = prolang), pg_get_function_sqlbody(p.oid)"
+ask -c "copy (select $function_columns
   from pg_proc p join pg_namespace n on n.oid = p.pronamespace
   where n.nspname = 'pg_catalog' and prorettype in (select oid from pg_type t where $have)
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
@@ -111,11 +115,14 @@ table pg_aggregate "select aggfnoid::oid, aggkind, aggnumdirectargs, aggtransfn:
   aggserialfn::oid, aggdeserialfn::oid, aggmtransfn::oid, aggminvtransfn::oid, aggmfinalfn::oid, aggfinalextra,
   aggmfinalextra, aggfinalmodify, aggmfinalmodify, aggsortop, aggtranstype, aggtransspace, aggmtranstype,
   aggmtransspace, agginitval, aggminitval from ($aggregates) a order by aggfnoid::oid"
-# The functions that aggregates are made of and that are not in functions.tsv, because their states are internal.
-ask -c "copy (select p.oid, proname, prokind, provolatile, proisstrict, proretset, prorettype, provariadic,
-    array_to_string(proargtypes::oid[], ' '), pronargdefaults, prosrc
+# The functions that aggregates and text search are made of, and those that help to plan others, which are not in
+# functions.tsv, because their states are internal.
+ask -c "copy (select $function_columns
   from pg_proc p where p.oid in (select unnest(array[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn,
-    aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) from ($aggregates) a)
+    aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) from ($aggregates) a
+    union select unnest(array[prsstart, prstoken, prsend, prsheadline, prslextype]::oid[]) from pg_ts_parser
+    union select unnest(array[tmplinit, tmpllexize]::oid[]) from pg_ts_template
+    union select prosupport from pg_proc)
   and (prorettype = 2281 or 2281 = any (proargtypes)) order by p.oid) to stdout" > "$out/steps.tsv"
 # Descriptions of the objects above, and of pg_catalog.
 table pg_description "select objoid, classoid, objsubid, description from pg_description d

@@ -49,10 +49,12 @@ impl SystemState for Surroundings {
         match kept {
             Kept::View(view) => deparse::view(&self.view, &context, view, style),
             Kept::Expression { table, text, target } => {
-                let table = self.view.catalog.table_by_oid(table);
-                let table = table.ok_or_else(|| SqlError::new(SqlState::UNDEFINED_TABLE, "no such table"))?;
+                let found = self.view.catalog.table_by_oid(table);
+                if found.is_none() && table != 0 {
+                    return Err(SqlError::new(SqlState::UNDEFINED_TABLE, "no such table"));
+                }
                 let expr = parse_expression(text)?;
-                deparse::expression(&self.view, &context, (table, &expr), target, style)
+                deparse::expression(&self.view, &context, (found, &expr), target, style)
             }
         }
     }

@@ -78,12 +78,12 @@ pub fn columns_used(
 pub fn expression(
     catalog: &dyn CatalogView,
     context: &Context<'_>,
-    (table, expr): (&Arc<Table>, &ast::Expr),
+    (table, expr): (Option<&Arc<Table>>, &ast::Expr),
     target: Option<ColumnType>,
     style: Style,
 ) -> Result<String> {
     on_deepest_stack(|| {
-        let scope = Scope::of_table(table, None);
+        let scope = table.map_or_else(Scope::empty, |table| Scope::of_table(table, None));
         let analysis = Binder::new(catalog, context, &[]).analyse_expr(expr, &scope)?;
         let around = Surroundings { analysis: &analysis, context, catalog };
         let mut writer = DefinitionWriter::new(&around, style);

@@ -2,7 +2,11 @@
 
 use gnomon_engine::PageSize;
 
-use super::{Object, names::quote};
+use super::{
+    Object, System,
+    names::quote,
+    reference::{self, BuiltIn},
+};
 use crate::{
     catalog::model::{Index, PartitionOf, Procedure, Table},
     types::format_type,
@@ -83,7 +87,7 @@ pub(super) fn key(table: &Table, index: &Index, primary: bool) -> String {
 }
 
 /// The parameters of a procedure, as they stand in its definition.
-pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
+pub(super) fn parameters(system: System<'_>, procedure: &Procedure, with_defaults: bool) -> String {
     let shown = procedure.parameters.iter().map(|parameter| {
         let mode = match (parameter.is_input, parameter.is_output) {
             (true, true) => "INOUT",
@@ -91,7 +95,7 @@ pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
             _ => "IN",
         };
         let name = parameter.name.as_ref().map_or_else(String::new, |name| format!(" {}", quote(name)));
-        let default = match &parameter.default {
+        let default = match system.parameter_default(parameter) {
             Some(default) if with_defaults => format!(" DEFAULT {default}"),
             _ => String::new(),
         };
@@ -100,20 +104,61 @@ pub(super) fn parameters(procedure: &Procedure, with_defaults: bool) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// CREATE PROCEDURE.
-pub(super) fn procedure(procedure: &Procedure) -> String {
-    let tag = (0..)
-        .map(|number| if number == 0 { "procedure".into() } else { format!("procedure{number}") })
+/// A tag for the quotes around a body that does not end them.
+fn body_tag(kind: &str, body: &str) -> String {
+    (0..)
+        .map(|number| if number == 0 { kind.to_owned() } else { format!("{kind}{number}") })
         // The end of the body and the closing tag together must not form a tag, either.
-        .find(|tag| !procedure.body.contains(&format!("${tag}")))
-        .unwrap_or_default();
+        .find(|tag| !body.contains(&format!("${tag}")))
+        .unwrap_or_default()
+}
+
+/// CREATE PROCEDURE.
+pub(super) fn procedure(system: System<'_>, procedure: &Procedure) -> String {
+    let tag = body_tag("procedure", &procedure.body);
     format!(
         "CREATE OR REPLACE PROCEDURE {}.{}({})\n LANGUAGE sql\nAS ${tag}${}${tag}$\n",
         quote(&procedure.schema),
         quote(&procedure.name),
-        parameters(procedure, true),
+        parameters(system, procedure, true),
         procedure.body
     )
+}
+
+/// CREATE FUNCTION of one that PostgreSQL defines, with its arguments and its result as they are declared.
+pub(super) fn function(function: &BuiltIn, arguments: &str, result: &str) -> String {
+    let mut out = format!(
+        "CREATE OR REPLACE FUNCTION pg_catalog.{}({arguments})\n RETURNS {result}\n LANGUAGE {}\n",
+        quote(function.name),
+        if function.is_sql { "sql" } else { "internal" }
+    );
+    let support = reference::function_by_oid(function.support).map(|support| support.name);
+    let options = [
+        (function.kind == b'w', " WINDOW".to_owned()),
+        (function.volatility == b'i', " IMMUTABLE".to_owned()),
+        (function.volatility == b's', " STABLE".to_owned()),
+        (function.parallel == b's', " PARALLEL SAFE".to_owned()),
+        (function.parallel == b'r', " PARALLEL RESTRICTED".to_owned()),
+        (function.strict, " STRICT".to_owned()),
+        (function.leakproof, " LEAKPROOF".to_owned()),
+        // The usual costs of a language, and the usual number of rows, go without saying.
+        (function.cost != if function.is_sql { 100.0 } else { 1.0 }, format!(" COST {}", function.cost)),
+        (function.rows > 0.0 && function.rows != 1000.0, format!(" ROWS {}", function.rows)),
+        (support.is_some(), format!(" SUPPORT {}", support.unwrap_or_default())),
+    ];
+    let given: String = options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, text)| text).collect();
+    if !given.is_empty() {
+        out.push_str(&given);
+        out.push('\n');
+    }
+    match function.body {
+        Some(body) => out.push_str(&format!("{}\n", body.replace("\\n", "\n"))),
+        None => {
+            let tag = body_tag("function", function.source);
+            out.push_str(&format!("AS ${tag}${}${tag}$\n", function.source));
+        }
+    }
+    out
 }
 
 /// A partition key, as PARTITION BY has it.

@@ -12,6 +12,7 @@ use super::{
     builder::{Rows, int, letter, oid, string},
     default_oid, reference,
     relations::columns_in,
+    statements::EXTENSIONS,
 };
 use crate::{
     catalog::{
@@ -29,6 +30,7 @@ pub(super) const PG_NAMESPACE: Oid = 2615;
 pub(super) const PG_CONSTRAINT: Oid = 2606;
 pub(super) const PG_ATTRDEF: Oid = 2604;
 pub(super) const PG_REWRITE: Oid = 2618;
+pub(super) const PG_EXTENSION: Oid = 3079;
 pub(super) const PG_AUTHID: Oid = 1260;
 pub(super) const PG_DATABASE: Oid = 1262;
 pub(super) const PG_TABLESPACE: Oid = 1213;
@@ -138,6 +140,11 @@ pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
             Object::Index(table, index) => found.index(table, index),
             Object::Table(table) => found.table(system, table),
             Object::View(view) => found.view(system, view),
+        }
+    }
+    for extension in &EXTENSIONS {
+        for (class, object) in extension.members() {
+            found.add((class, object, 0), (PG_EXTENSION, extension.oid, 0), b'e');
         }
     }
     for procedure in system.catalog().procedures() {

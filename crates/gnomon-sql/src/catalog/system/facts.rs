@@ -118,7 +118,7 @@ fn file_of(system: System<'_>, relation: Oid) -> Option<Oid> {
 fn argument_default(system: System<'_>, function: Oid, number: i32) -> Option<String> {
     let position = usize::try_from(number).ok()?.checked_sub(1)?;
     if let Some(procedure) = system.catalog().procedure_by_oid(function) {
-        return procedure.inputs().nth(position)?.default.clone();
+        return system.parameter_default(procedure.inputs().nth(position)?);
     }
     let function = reference::function_by_oid(function)?;
     let first = function.arguments.len().checked_sub(function.default_values.len())?;

@@ -93,6 +93,12 @@ fn signature(function: &BuiltIn, with_defaults: bool) -> String {
     out
 }
 
+/// The result of a function of the system as a declaration has it.
+fn shown_result(function: &BuiltIn) -> String {
+    let set = if function.returns_set { "SETOF " } else { "" };
+    format!("{set}{}", shown_type(function.result, &Datum::Null))
+}
+
 fn or_null(value: Option<Datum>) -> Datum {
     value.unwrap_or(Datum::Null)
 }
@@ -251,19 +257,13 @@ impl System<'_> {
                 | "pg_get_function_sqlbody",
                 [Datum::Oid(_), ..],
             ) => Datum::Null,
-            ("pg_get_functiondef", [Datum::Oid(oid)]) => or_null(
-                self.catalog().procedure_by_oid(*oid).map(|found| text(definitions::procedure(found))),
-            ),
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)])
                 if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
             {
-                text(definitions::parameters(found, function == "pg_get_function_arguments"))
+                text(definitions::parameters(*self, found, function == "pg_get_function_arguments"))
             }
             ("pg_get_function_result", [Datum::Oid(oid)]) => {
-                or_null(reference::function_by_oid(*oid).map(|function| {
-                    let set = if function.returns_set { "SETOF " } else { "" };
-                    text(format!("{set}{}", shown_type(function.result, &Datum::Null)))
-                }))
+                or_null(reference::function_by_oid(*oid).map(|function| text(shown_result(function))))
             }
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)]) => {
                 let with_defaults = function == "pg_get_function_arguments";
@@ -323,6 +323,9 @@ impl System<'_> {
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }
+            ("pg_get_functiondef", [Datum::Oid(oid)]) => {
+                self.function_definition(*oid).map(|found| or_null(found.map(text)))
+            }
             ("pg_describe_object", [Datum::Oid(class), Datum::Oid(oid), Datum::Int4(column)]) => {
                 identity::described(*self, *class, *oid, *column).map(|found| or_null(found.map(text)))
             }
@@ -335,6 +338,22 @@ impl System<'_> {
             ("acldefault", [Datum::Char(kind), Datum::Oid(owner)]) => self.default_privileges(*kind, *owner),
             _ => return None,
         })
+    }
+
+    /// The statement that would make a function or procedure.
+    fn function_definition(&self, oid: Oid) -> Result<Option<String>> {
+        if let Some(procedure) = self.catalog().procedure_by_oid(oid) {
+            return Ok(Some(definitions::procedure(*self, procedure)));
+        }
+        match reference::function_by_oid(oid) {
+            Some(function) if function.kind == b'a' => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("\"{}\" is an aggregate function", function.name),
+            )),
+            found => Ok(found.map(|function| {
+                definitions::function(function, &signature(function, true), &shown_result(function))
+            })),
+        }
     }
 
     fn index_definition(&self, oid: Oid, column: i32, pretty: bool) -> Option<String> {

@@ -9,6 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
+use super::statements::{EXTENSIONS, Extension};
 use crate::{
     catalog::model::Oid,
     executor::VirtualColumn,
@@ -43,6 +44,17 @@ pub(super) struct BuiltIn {
     pub(super) arguments: Vec<Oid>,
     pub(super) defaults: i16,
     pub(super) source: &'static str,
+    /// `proparallel`.
+    pub(super) parallel: u8,
+    pub(super) leakproof: bool,
+    pub(super) cost: f32,
+    pub(super) rows: f32,
+    /// The function that helps to plan it, or 0.
+    pub(super) support: Oid,
+    /// True if PostgreSQL defines it in SQL.
+    pub(super) is_sql: bool,
+    /// Its body, if that is kept as syntax.
+    pub(super) body: Option<&'static str>,
     /// The names of its arguments, if they have some.
     pub(super) names: Vec<&'static str>,
     /// The values of its last arguments where a call leaves them out.
@@ -98,15 +110,22 @@ static BY_OID: LazyLock<HashMap<Oid, &'static SystemRelation>> =
 pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
     let referred = referred_functions();
     let (names, direct) = (argument_names(), direct_arguments());
-    let files = [include_str!("data/functions.tsv"), include_str!("data/steps.tsv")];
+    let files = [
+        include_str!("data/functions.tsv"),
+        include_str!("data/steps.tsv"),
+        include_str!("data/extension_functions.tsv"),
+    ];
     let mut all: Vec<BuiltIn> = files.into_iter().flat_map(str::lines).map(built_in).collect();
-    all.retain(|function| {
+    let is_shown = |function: &BuiltIn| {
         let name = function.name;
         referred.contains(&function.oid)
             || functions::function_exists(name)
             || functions::is_aggregate(name)
             || functions::is_set_function(name)
-    });
+    };
+    let supports: HashSet<Oid> =
+        all.iter().filter(|one| is_shown(one)).map(|function| function.support).collect();
+    all.retain(|function| is_shown(function) || supports.contains(&function.oid));
     all.sort_by_key(|function| function.oid);
     for function in &mut all {
         function.direct = direct.get(&function.oid).copied();
@@ -119,7 +138,8 @@ pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
 
 /// Names and defaults of arguments, by function.
 fn argument_names() -> HashMap<Oid, (Vec<&'static str>, Vec<&'static str>)> {
-    let lines = include_str!("data/argument_names.tsv").lines();
+    let files = [include_str!("data/argument_names.tsv"), include_str!("data/extension_arguments.tsv")];
+    let lines = files.into_iter().flat_map(str::lines);
     lines
         .map(|line| {
             let mut fields = line.split('\t');
@@ -181,6 +201,8 @@ pub(super) struct Description {
 
 /// `pg_proc` as a catalog that descriptions are of.
 const FUNCTION_CLASS: Oid = 1255;
+/// `pg_extension`, likewise.
+const EXTENSION_CLASS: Oid = 3079;
 
 /// The descriptions of what there is here, by catalog and identifier.
 pub(super) static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
@@ -192,7 +214,12 @@ pub(super) static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
         let exists = class != FUNCTION_CLASS || function_by_oid(object).is_some();
         exists.then_some(Description { class, object, text })
     };
-    lines.filter_map(description).collect()
+    let of_extension = |extension: &Extension| Description {
+        class: EXTENSION_CLASS,
+        object: extension.oid,
+        text: extension.comment,
+    };
+    lines.filter_map(description).chain(EXTENSIONS.iter().map(of_extension)).collect()
 });
 
 /// Returns the description of an object, of any catalog if none is given.
@@ -235,10 +262,21 @@ fn built_in(line: &'static str) -> BuiltIn {
         arguments: field(8).split_whitespace().map(number).collect(),
         defaults: field(9).parse().unwrap_or(0),
         source: field(10),
+        parallel: letter(11),
+        leakproof: field(12) == "t",
+        cost: field(13).parse().unwrap_or(1.0),
+        rows: field(14).parse().unwrap_or(0.0),
+        support: number(field(15)),
+        is_sql: field(16) == "sql",
+        body: fields.get(17).copied().filter(|body| *body != "\\N"),
         names: Vec::new(),
         default_values: Vec::new(),
         direct: None,
     }
+}
+
+fn refers_to_function(column: &VirtualColumn) -> bool {
+    column.ty.ty == Type::Regproc || column.name == "castfunc"
 }
 
 /// The functions that rows of other tables refer to.
@@ -247,7 +285,7 @@ fn referred_functions() -> Vec<Oid> {
     for (table, data) in FILES {
         let Some(relation) = relation("pg_catalog", table) else { continue };
         let columns: Vec<usize> =
-            (0..relation.columns.len()).filter(|i| relation.columns[*i].ty.ty == Type::Regproc).collect();
+            (0..relation.columns.len()).filter(|i| refers_to_function(&relation.columns[*i])).collect();
         for line in data.lines() {
             let fields: Vec<&str> = line.split('\t').collect();
             oids.extend(columns.iter().filter_map(|i| fields.get(*i)).map(|field| number(field)));

@@ -2,7 +2,7 @@
 
 use super::System;
 use crate::{
-    catalog::model::{Check, Column, Oid, Table, View},
+    catalog::model::{Check, Column, Oid, Parameter, Table, View},
     types::ColumnType,
 };
 
@@ -13,7 +13,7 @@ pub enum Kept<'a> {
     View(&'a View),
     /// An expression over the columns of a table.
     Expression {
-        /// The table's identifier.
+        /// The table's identifier; 0 for no columns.
         table: Oid,
         /// The expression.
         text: &'a str,
@@ -72,7 +72,13 @@ impl System<'_> {
         Some(self.expression_text(table, default, Some(column.ty), false))
     }
 
-    /// An expression over the columns of a table; as it is, if it does not fit the catalog.
+    /// The default of a procedure's parameter.
+    pub(super) fn parameter_default(&self, parameter: &Parameter) -> Option<String> {
+        let default = parameter.default.as_deref()?;
+        Some(self.expression_text(0, default, Some(parameter.ty), false))
+    }
+
+    /// An expression over the columns of a table, or over none if its identifier is 0; as it is, if it does not fit the catalog.
     pub(super) fn expression_text(
         &self,
         table: Oid,

@@ -5,6 +5,8 @@
 use super::{
     DATABASE, OWNER, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, oid, string, yes},
+    dependencies::{PG_CLASS, PG_PROC},
+    reference,
 };
 use crate::{
     catalog::model::Oid,
@@ -13,12 +15,23 @@ use crate::{
 
 /// An extension of PostgreSQL's whose objects are always there.
 pub struct Extension {
-    oid: Oid,
+    pub(super) oid: Oid,
     /// Its name.
     pub name: &'static str,
     /// The version whose form its objects have.
     pub version: &'static str,
-    comment: &'static str,
+    pub(super) comment: &'static str,
+}
+
+impl Extension {
+    /// Its relations and functions: the catalog of each, and its identifier.
+    pub(super) fn members(&self) -> impl Iterator<Item = (Oid, Oid)> {
+        let is_member = |name: &str| name.starts_with(self.name);
+        let relations = reference::RELATIONS.iter().filter(move |relation| is_member(relation.name));
+        let functions = reference::FUNCTIONS.iter().filter(move |function| is_member(function.name));
+        let relations = relations.map(|relation| (PG_CLASS, relation.oid));
+        relations.chain(functions.map(|function| (PG_PROC, function.oid)))
+    }
 }
 
 /// The extensions that there are.
