@@ -11,30 +11,13 @@ types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,700,701,705,1042,1043,1082,1
 pseudo="269,325,2275,2276,2277,2279,2281,2283,2287,2776,3838,5077,5078,5079"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
-# Views; of the catalogs that PostgreSQL stores, all.
-relations="'pg_available_extensions',
-'pg_cursors','pg_group','pg_indexes','pg_locks','pg_matviews','pg_policies','pg_prepared_statements',
-'pg_prepared_xacts','pg_publication_tables','pg_replication_origin_status','pg_replication_slots','pg_roles','pg_rules',
-'pg_seclabels','pg_sequences','pg_settings','pg_shadow','pg_tables','pg_timezone_names','pg_user','pg_user_mappings',
-'pg_views','attributes','character_sets','check_constraint_routine_usage','check_constraints','column_column_usage',
-'column_domain_usage','column_options','columns','constraint_column_usage','constraint_table_usage','domain_constraints',
-'domain_udt_usage','domains','element_types','enabled_roles','administrable_role_authorizations','applicable_roles',
-'foreign_data_wrapper_options','foreign_data_wrappers','foreign_server_options','foreign_servers',
-'foreign_table_options','foreign_tables','information_schema_catalog_name','key_column_usage','parameters',
-'referential_constraints','role_column_grants','routines','schemata','sequences','table_constraints','table_privileges',
-'column_privileges','role_table_grants','tables','transforms','triggered_update_columns','triggers',
-'user_defined_types','user_mapping_options','user_mappings','views'"
-wanted="(n.nspname = 'pg_catalog' and c.relkind = 'r' or c.relname in ($relations)
-  or n.nspname = 'pg_catalog' and c.relname like 'pg\_stat%' and c.relkind = 'v'
-    and c.relname not in ('pg_stat_slru', 'pg_stat_ssl'))"
-
 # A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL).
 # What Gnomon has no type for goes by the nearest one.
 ask > "$out/relations.tsv" <<SQL
 select line from (
   select n.nspname, c.relname, 0 as number, n.nspname || '.' || c.relname || E'\t' || c.oid || E'\t' || c.relkind::text as line
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
-  where n.nspname in ('pg_catalog', 'information_schema') and $wanted
+  where n.nspname in ('pg_catalog', 'information_schema') and c.relkind in ('r', 'v')
   union all
   select n.nspname, c.relname, a.attnum, E'\t' || a.attname || E'\t' ||
     case t.typname
@@ -46,7 +29,7 @@ select line from (
     || E'\t' || case when a.attnotnull then 'not null' else '' end
   from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
   join pg_type t on t.oid = a.atttypid
-  where n.nspname in ('pg_catalog', 'information_schema') and $wanted
+  where n.nspname in ('pg_catalog', 'information_schema') and c.relkind in ('r', 'v')
     and a.attnum > 0 and not a.attisdropped
 ) lines order by nspname collate "C", relname collate "C", number
 SQL
@@ -77,6 +60,12 @@ table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplca
 table pg_collation "select oid, collname, collnamespace, collowner, collprovider, collisdeterministic, collencoding,
   collcollate, collctype, colliculocale, collversion from pg_collation where collname in ('default', 'C', 'POSIX', 'ucs_basic')
   order by oid"
+# What the standard calls features, with what PostgreSQL has of them; `missing_features.tsv` has what Gnomon has not.
+table sql_features "select * from information_schema.sql_features order by feature_id collate \"C\", sub_feature_id collate \"C\""
+table sql_sizing "select * from information_schema.sql_sizing order by sizing_id"
+table sql_parts "select * from information_schema.sql_parts order by feature_id::int"
+table sql_implementation_info "select * from information_schema.sql_implementation_info
+  where implementation_info_name not like 'DBMS %' order by implementation_info_id"
 # Text search: the configurations with what they are made of.
 table pg_ts_config "select * from pg_ts_config order by oid"
 table pg_ts_config_map "select * from pg_ts_config_map order by mapcfg, maptokentype, mapseqno"

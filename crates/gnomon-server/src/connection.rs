@@ -20,7 +20,7 @@ use std::{
 use gnomon_engine::{Interrupt, sync::Arc};
 use gnomon_sql::{
     Severity, SqlError, SqlState,
-    session::{ConnectedBy, IdleLimit, Session, SessionOptions, Sink as _},
+    session::{IdleLimit, Session, SessionOptions, Sink as _},
     types::{Type, encoding::Encoding},
 };
 
@@ -113,7 +113,7 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
         return Err(End::Fatal(fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")));
     }
     let peer = registered.peer.clone();
-    let session = open_session(shared, startup, peer.id, wire.connected_by()?)?;
+    let session = open_session(shared, startup, peer.id, wire)?;
     let interrupt = session.interrupt();
     peer.interrupt.get_or_init(|| interrupt.clone());
     if !peer.begin() {
@@ -127,19 +127,15 @@ fn run(shared: &Shared, registered: &mut Registered, wire: &mut Wire) -> Result<
     connection.converse()
 }
 
-fn open_session(
-    shared: &Shared,
-    startup: Startup,
-    process_id: i32,
-    connection: ConnectedBy,
-) -> Result<Session, End> {
+fn open_session(shared: &Shared, startup: Startup, process_id: i32, wire: &Wire) -> Result<Session, End> {
     let options = SessionOptions {
         user: startup.user,
         database: startup.database,
         process_id,
         is_owner: false,
         settings: startup.settings,
-        connection: Some(connection),
+        connection: Some(wire.connected_by()?),
+        encryption: wire.encryption(),
         facts: vec![
             ("max_connections", shared.options.connections_max.to_string()),
             ("ssl", if shared.options.tls.is_some() { "on" } else { "off" }.into()),

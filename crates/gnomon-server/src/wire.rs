@@ -20,11 +20,13 @@ use gnomon_engine::sync::Arc;
 use gnomon_sql::{
     Severity, SqlError,
     memory::Held,
-    session::{ConnectedBy, Mark},
+    session::{CertificateNames, ConnectedBy, Encryption, Mark},
     types::encoding::Encoding,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer};
+use rustls::{
+    CipherSuite, ProtocolVersion, ServerConfig, ServerConnection, StreamOwned, pki_types::CertificateDer,
+};
 
 use crate::message::{self, Decoded, violation};
 
@@ -456,6 +458,19 @@ impl Wire {
         }
     }
 
+    /// Returns what the connection is encrypted by, if it is.
+    pub fn encryption(&self) -> Option<Encryption> {
+        let Channel::Tls(stream) = &self.channel else { return None };
+        let version = match stream.conn.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            _ => "TLSv1.3",
+        };
+        let (cipher, bits) = cipher_name(stream.conn.negotiated_cipher_suite()?.suite())?;
+        let client = self.client_certificate().and_then(gnomon_tls::certificate::names);
+        let client = client.map(|[subject, serial, issuer]| CertificateNames { subject, serial, issuer });
+        Some(Encryption { version, cipher, bits, client })
+    }
+
     /// Returns how the client is connected.
     pub fn connected_by(&self) -> Result<ConnectedBy, End> {
         match self.channel.socket() {
@@ -591,4 +606,20 @@ impl Wire {
             }
         }
     }
+}
+/// OpenSSL's name of a cipher suite, and the bits of its key.
+fn cipher_name(suite: CipherSuite) -> Option<(&'static str, i32)> {
+    use CipherSuite as C;
+    Some(match suite {
+        C::TLS13_AES_128_GCM_SHA256 => ("TLS_AES_128_GCM_SHA256", 128),
+        C::TLS13_AES_256_GCM_SHA384 => ("TLS_AES_256_GCM_SHA384", 256),
+        C::TLS13_CHACHA20_POLY1305_SHA256 => ("TLS_CHACHA20_POLY1305_SHA256", 256),
+        C::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => ("ECDHE-ECDSA-AES128-GCM-SHA256", 128),
+        C::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => ("ECDHE-ECDSA-AES256-GCM-SHA384", 256),
+        C::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => ("ECDHE-ECDSA-CHACHA20-POLY1305", 256),
+        C::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => ("ECDHE-RSA-AES128-GCM-SHA256", 128),
+        C::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => ("ECDHE-RSA-AES256-GCM-SHA384", 256),
+        C::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => ("ECDHE-RSA-CHACHA20-POLY1305", 256),
+        _ => return None,
+    })
 }

@@ -7,7 +7,11 @@ use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
-use x509_parser::{prelude::FromDer, signature_algorithm::RsaSsaPssParams};
+use x509_parser::{
+    objects::{oid_registry, oid2abbrev},
+    prelude::{FromDer, X509Name},
+    signature_algorithm::RsaSsaPssParams,
+};
 
 use crate::{secret, unusable};
 
@@ -98,6 +102,25 @@ pub fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     (names.next().is_none() && !name.contains('\0')).then(|| name.to_owned())
 }
 
+/// Returns a certificate's subject, serial number and issuer: names as in `/C=SE/CN=ann`, the number in decimal digits.
+pub fn names(certificate: &CertificateDer<'_>) -> Option<[String; 3]> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let serial = parsed.serial.to_string();
+    Some([one_line(parsed.subject()), serial, one_line(parsed.issuer())])
+}
+
+/// A name of parts, each with its abbreviation, or its number where that is not known.
+fn one_line(name: &X509Name<'_>) -> String {
+    let mut line = String::new();
+    for part in name.iter_attributes() {
+        let kind = part.attr_type();
+        let known = oid2abbrev(kind, oid_registry()).map_or_else(|_| kind.to_id_string(), str::to_owned);
+        let value = part.as_str().unwrap_or_default();
+        line.push_str(&format!("/{known}={value}"));
+    }
+    line
+}
+
 /// True if a certificate's period of validity contains this second since 1970.
 #[cfg(feature = "client")]
 pub(crate) fn is_valid_at(certificate: &CertificateDer<'_>, second: u64) -> bool {
@@ -153,5 +176,14 @@ mod tests {
             );
         }
         assert!(common_name(&CertificateDer::from(vec![1, 2, 3])).is_none());
+    }
+
+    #[test]
+    fn names_stand_on_one_line() {
+        let made = certificate(&rcgen::PKCS_ED25519, &["ann"]);
+        let [subject, serial, issuer] = names(&made).unwrap();
+        assert_eq!((subject.as_str(), issuer.as_str()), ("/CN=ann", "/CN=ann"));
+        assert!(!serial.is_empty() && serial.bytes().all(|byte| byte.is_ascii_digit()), "{serial}");
+        assert!(names(&CertificateDer::from(vec![1, 2, 3])).is_none());
     }
 }

@@ -48,7 +48,7 @@ use crate::{
         Catalog,
         model::Oid,
         store,
-        system::{Cluster, ConnectedBy},
+        system::{Cluster, ConnectedBy, Encryption},
     },
     memory::{MemoryLimits, MemoryUse, Total},
 };
@@ -109,6 +109,8 @@ pub struct SessionOptions {
     pub facts: Vec<(&'static str, String)>,
     /// How the client is connected; none in the process itself.
     pub connection: Option<ConnectedBy>,
+    /// The encryption of the connection, if it is encrypted.
+    pub encryption: Option<Encryption>,
 }
 
 /// The user's and the database's name, if a client gives none.
@@ -124,6 +126,7 @@ impl Default for SessionOptions {
             settings: Vec::new(),
             facts: Vec::new(),
             connection: None,
+            encryption: None,
         }
     }
 }

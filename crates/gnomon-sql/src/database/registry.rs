@@ -15,7 +15,7 @@ use super::{
     SessionOptions,
     progress::{Progress, ProgressBoard},
 };
-use crate::catalog::system::{Activity, ConnectedBy};
+use crate::catalog::system::{Activity, ConnectedBy, Encryption};
 
 /// How much of a statement's text is shown, in bytes: PostgreSQL's default of `track_activity_query_size`, whose last
 /// byte ends the text.
@@ -50,6 +50,7 @@ struct Entry {
     process_id: i32,
     user: String,
     connection: Option<ConnectedBy>,
+    encryption: Option<Encryption>,
     started: i64,
     interrupt: Arc<Interrupt>,
     present: Mutex<Present>,
@@ -80,6 +81,7 @@ impl Registry {
             process_id: options.process_id,
             user: options.user.clone(),
             connection: options.connection,
+            encryption: options.encryption.clone(),
             started,
             interrupt,
             present: Mutex::new(present),
@@ -99,6 +101,7 @@ impl Registry {
                 process_id: entry.process_id,
                 user: entry.user.clone(),
                 connection: entry.connection,
+                encryption: entry.encryption.clone(),
                 application_name: present.application_name.to_string(),
                 started: entry.started,
                 transaction_started: present.transaction_started,

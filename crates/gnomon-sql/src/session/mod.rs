@@ -36,7 +36,7 @@ mod texts;
 mod transaction;
 
 pub use crate::{
-    catalog::system::ConnectedBy,
+    catalog::system::{CertificateNames, ConnectedBy, Encryption},
     database::{
         RetryCounts, SessionOptions, SqlDatabase,
         progress::{Progress, ProgressBoard},

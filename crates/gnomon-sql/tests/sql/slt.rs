@@ -129,5 +129,6 @@ scripts! {
     recursion, references, reg_types, regular_expressions, renaming, results, rewritten_indexes, row_addresses,
     row_types, savepoints, select_into, semantic_locks, sequences, set_functions, setting_origins, settings, sizes,
     snapshots, spellings, statement_statistics, statistics, stored, system_columns, templates, templates_of_times,
-    ties, time_zones, transaction_numbers, transactions, two_phase, view_stars, views, whole_rows, windows, with
+    ties, time_zones, transaction_numbers, transactions, two_phase, usage_views, view_stars, views, whole_rows,
+    windows, with
 }

@@ -114,6 +114,31 @@ pub(super) fn activity_list(system: System<'_>, rows: &mut Rows) {
     }
 }
 
+/// `pg_stat_ssl`.
+pub(super) fn encryption(system: System<'_>, rows: &mut Rows) {
+    // A session in the process itself has no connection.
+    let connected = |session: &super::Activity| session.connection.is_some();
+    for session in system.state.activities().into_iter().filter(connected) {
+        let mut row =
+            vec![("pid", Datum::Int4(session.process_id)), ("ssl", yes(session.encryption.is_some()))];
+        if let Some(encryption) = &session.encryption {
+            row.extend([
+                ("version", string(encryption.version)),
+                ("cipher", string(encryption.cipher)),
+                ("bits", Datum::Int4(encryption.bits)),
+            ]);
+        }
+        if let Some(client) = session.encryption.as_ref().and_then(|encryption| encryption.client.as_ref()) {
+            row.extend([
+                ("client_dn", string(client.subject.as_str())),
+                ("client_serial", option(Numeric::parse(&client.serial).ok().map(Datum::Numeric))),
+                ("issuer_dn", string(client.issuer.as_str())),
+            ]);
+        }
+        rows.add(row);
+    }
+}
+
 pub(super) fn progress_list(system: System<'_>, rows: &mut Rows) {
     for progress in system.state.progress() {
         rows.add([
@@ -276,6 +301,19 @@ pub(super) fn claim_list(system: System<'_>, rows: &mut Rows) {
 fn processes(system: System<'_>) -> BTreeMap<u64, i32> {
     let of = |activity: super::Activity| Some((activity.transaction?, activity.process_id));
     system.state.activities().into_iter().filter_map(of).collect()
+}
+
+/// `pg_timezone_abbrevs`.
+pub(super) fn zone_abbreviations(system: System<'_>, rows: &mut Rows) {
+    let now = system.state.now();
+    for zone in Zone::of_all_abbreviations() {
+        let micros = i64::from(zone.offset_at(now)) * MICROS;
+        rows.add([
+            ("abbrev", string(zone.name())),
+            ("utc_offset", Datum::Interval(Interval { months: 0, days: 0, micros })),
+            ("is_dst", yes(zone.is_summer_at(now))),
+        ]);
+    }
 }
 
 pub(super) fn time_zones(system: System<'_>, rows: &mut Rows) {

@@ -3,9 +3,11 @@
 use super::{
     INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
     builder::{Rows, int, option, string, yes_no},
-    reference,
+    grants, reference,
     relations::{Attribute, columns_in},
+    routines,
     shown::Style,
+    usage,
 };
 use crate::{
     Result,
@@ -172,15 +174,40 @@ pub(super) fn information(system: System<'_>, view: &str, rows: &mut Rows) -> Re
         "key_column_usage" => key_columns(system, rows),
         "constraint_column_usage" => constraint_columns(system, rows),
         "constraint_table_usage" => constraint_tables(system, rows),
-        "table_privileges" | "role_table_grants" => privileges(system, rows),
-        "column_privileges" | "role_column_grants" => column_privileges(system, rows),
+        "table_privileges" | "role_table_grants" => grants::of_tables(system, rows),
+        "column_privileges" | "role_column_grants" => grants::of_columns(system, rows),
+        "routine_privileges" | "role_routine_grants" => grants::of_routines(system, rows),
+        "udt_privileges" | "role_udt_grants" => grants::of_row_types(system, rows),
+        "usage_privileges" | "role_usage_grants" => grants::of_usage(system, rows),
+        "routines" => routines::routines(system, rows),
+        "parameters" => routines::parameters(system, rows),
+        "view_table_usage" => usage::view_tables(system, rows),
+        "view_column_usage" => usage::view_columns(system, rows),
+        "column_udt_usage" => usage::column_types(system, rows),
+        "data_type_privileges" => usage::type_descriptors(system, rows),
+        "collations" => collations(system, &[("pad_attribute", "NO PAD")], rows),
+        "collation_character_set_applicability" => {
+            collations(system, &[("character_set_name", "UTF8")], rows);
+        }
         _ => {}
     }
     Ok(())
 }
 
-fn catalog_name(system: System<'_>) -> Datum {
+pub(super) fn catalog_name(system: System<'_>) -> Datum {
     string(system.state.database())
+}
+
+/// The collations, each with further columns that are alike for all.
+fn collations(system: System<'_>, rest: &[(&'static str, &'static str)], rows: &mut Rows) {
+    for collation in reference::names_in("pg_collation") {
+        let name = [
+            ("collation_catalog", catalog_name(system)),
+            ("collation_schema", string(SYSTEM_SCHEMA)),
+            ("collation_name", string(collation)),
+        ];
+        rows.add(name.into_iter().chain(rest.iter().map(|(column, value)| (*column, string(*value)))));
+    }
 }
 
 fn schemata(system: System<'_>, rows: &mut Rows) {
@@ -446,52 +473,5 @@ fn constraint_columns(system: System<'_>, rows: &mut Rows) {
 fn constraint_tables(system: System<'_>, rows: &mut Rows) {
     for one in information_constraints(system).iter().filter(|one| one.is_key()) {
         rows.add(naming(system, one, true));
-    }
-}
-
-fn privileges(system: System<'_>, rows: &mut Rows) {
-    const ALL: [&str; 7] = ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
-    for (schema, table, _) in readable(system) {
-        for privilege in ALL {
-            rows.add([
-                ("grantor", string(system.state.user())),
-                ("grantee", string(system.state.user())),
-                ("table_catalog", catalog_name(system)),
-                ("table_schema", string(schema)),
-                ("table_name", string(table)),
-                ("privilege_type", string(privilege)),
-                ("is_grantable", yes_no(true)),
-                ("with_hierarchy", yes_no(privilege == "SELECT")),
-            ]);
-        }
-    }
-}
-
-/// The privileges of the owner on the columns of all that can be read as a table.
-fn column_privileges(system: System<'_>, rows: &mut Rows) {
-    let own = reference::RELATIONS.iter().map(|relation| {
-        let columns = relation.columns.iter().map(|column| column.name.to_owned()).collect();
-        (relation.schema, relation.name, columns)
-    });
-    let users = system.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_)));
-    let users = users.map(|object| {
-        let columns = object.attributes().into_iter().filter(|column| !column.dropped);
-        (object.schema(), object.name(), columns.map(|column| column.name).collect::<Vec<String>>())
-    });
-    for (schema, table, columns) in own.chain(users) {
-        for column in columns {
-            for privilege in ["INSERT", "REFERENCES", "SELECT", "UPDATE"] {
-                rows.add([
-                    ("grantor", string(system.state.user())),
-                    ("grantee", string(system.state.user())),
-                    ("table_catalog", catalog_name(system)),
-                    ("table_schema", string(schema)),
-                    ("table_name", string(table)),
-                    ("column_name", string(column.as_str())),
-                    ("privilege_type", string(privilege)),
-                    ("is_grantable", yes_no(true)),
-                ]);
-            }
-        }
     }
 }

@@ -18,11 +18,13 @@
 mod access_rights;
 mod activity;
 mod builder;
+mod conformance;
 mod definitions;
 mod dependencies;
 mod display;
 mod facts;
 mod functions;
+mod grants;
 mod identity;
 mod information;
 mod names;
@@ -30,6 +32,7 @@ mod objects;
 mod privileges;
 mod reference;
 mod relations;
+mod routines;
 mod row_types;
 mod sets;
 mod shown;
@@ -39,10 +42,12 @@ mod statements;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod waiting;
 
 use std::sync::Arc;
 
+use builder::string;
 use gnomon_engine::TreeId;
 use reference::SystemRelation;
 
@@ -64,9 +69,9 @@ pub use reference::{has_function, has_operator};
 pub use relations::columns_in;
 pub use shown::{Kept, Style};
 pub use state::{
-    Activity, AdvisoryLock, Cluster, ClusterMember, ClusterTransactions, ConnectedBy, Cursor,
-    PreparedStatement, PreparedTransaction, Setting, StatementProgress, StatementStatistics, SystemState,
-    Usage,
+    Activity, AdvisoryLock, CertificateNames, Cluster, ClusterMember, ClusterTransactions, ConnectedBy,
+    Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
+    StatementStatistics, SystemState, Usage,
 };
 pub use statements::EXTENSIONS;
 
@@ -172,10 +177,13 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
     let mut rows = builder::Rows::of(relation);
     let system = System { state };
     if let Some(mut all) = reference::rows(relation) {
-        if relation.name == "pg_type" {
-            row_types::row_types(system, &mut rows);
-            all.extend(rows.finish());
+        match relation.name {
+            "pg_type" => row_types::row_types(system, &mut rows),
+            "sql_features" => conformance::mark_missing(relation, &mut all),
+            "sql_implementation_info" => conformance::program(&mut rows),
+            _ => {}
         }
+        all.extend(rows.finish());
         return Ok(all);
     }
     if relation.schema == INFORMATION_SCHEMA {
@@ -212,8 +220,14 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_db_role_setting" => activity::setting_defaults(system, &mut rows),
             "pg_tablespace" => objects::tablespaces(&mut rows),
             "pg_timezone_names" => activity::time_zones(system, &mut rows),
+            "pg_timezone_abbrevs" => activity::zone_abbreviations(system, &mut rows),
+            "pg_config" => rows.add([
+                ("name", string("VERSION")),
+                ("setting", string(format!("PostgreSQL {SERVER_VERSION}"))),
+            ]),
             "pg_settings" => activity::setting_list(system, &mut rows),
             "pg_stat_activity" => activity::activity_list(system, &mut rows),
+            "pg_stat_ssl" => activity::encryption(system, &mut rows),
             "pg_locks" => activity::lock_list(system, &mut rows),
             "gnomon_progress" => activity::progress_list(system, &mut rows),
             "gnomon_cluster" => activity::cluster_list(system, &mut rows),
@@ -224,6 +238,7 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_cursors" => objects::cursor_list(system, &mut rows),
             "pg_extension" => statements::extensions(&mut rows),
             "pg_available_extensions" => statements::available(&mut rows),
+            "pg_available_extension_versions" => statements::available_versions(&mut rows),
             "pg_stat_statements" => statements::forms(system, &mut rows),
             "pg_stat_statements_info" => statements::info(system, &mut rows),
             name if name.starts_with("pg_stat") => statistics::statistics(system, name, &mut rows),

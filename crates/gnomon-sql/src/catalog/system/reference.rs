@@ -174,7 +174,7 @@ static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
 });
 
 /// The data of the tables whose rows are all PostgreSQL's own.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 18] = [
     ("pg_aggregate", include_str!("data/pg_aggregate.tsv")),
     ("pg_am", include_str!("data/pg_am.tsv")),
     ("pg_cast", include_str!("data/pg_cast.tsv")),
@@ -189,6 +189,10 @@ const FILES: [(&str, &str); 14] = [
     ("pg_ts_parser", include_str!("data/pg_ts_parser.tsv")),
     ("pg_ts_template", include_str!("data/pg_ts_template.tsv")),
     ("pg_type", include_str!("data/pg_type.tsv")),
+    ("sql_features", include_str!("data/sql_features.tsv")),
+    ("sql_implementation_info", include_str!("data/sql_implementation_info.tsv")),
+    ("sql_parts", include_str!("data/sql_parts.tsv")),
+    ("sql_sizing", include_str!("data/sql_sizing.tsv")),
 ];
 
 /// The description of an object that PostgreSQL defines.
@@ -418,6 +422,12 @@ pub(super) fn object_named(table: &str, name: &str) -> Option<Oid> {
         let oid = number(fields.next()?);
         (fields.next()? == name).then_some(oid)
     })
+}
+
+/// The names in a table whose rows are all PostgreSQL's own and begin with identifier and name.
+pub(super) fn names_in(table: &str) -> impl Iterator<Item = &'static str> {
+    let file = FILES.iter().find(|(known, _)| *known == table);
+    file.into_iter().flat_map(|(_, data)| data.lines()).filter_map(|line| line.split('\t').nth(1))
 }
 
 /// True if PostgreSQL has an operator of this name for exactly these types of operands; 0 is the left one of a prefix.

@@ -178,6 +178,30 @@ impl ConnectedBy {
     }
 }
 
+/// Encryption of a connection, as `pg_stat_ssl` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// The protocol: `TLSv1.3`.
+    pub version: &'static str,
+    /// OpenSSL's name of the cipher.
+    pub cipher: &'static str,
+    /// The bits of its key.
+    pub bits: i32,
+    /// The certificate that the client presented.
+    pub client: Option<CertificateNames>,
+}
+
+/// The names in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateNames {
+    /// Its subject, as in `/C=SE/CN=ann`.
+    pub subject: String,
+    /// Its serial number, in decimal digits.
+    pub serial: String,
+    /// Its issuer.
+    pub issuer: String,
+}
+
 /// A session, as `pg_stat_activity` shows it. Times are in microseconds since 2000-01-01 00:00 UTC.
 #[derive(Clone, Debug)]
 pub struct Activity {
@@ -187,6 +211,8 @@ pub struct Activity {
     pub user: String,
     /// How its client is connected; none in the process itself.
     pub connection: Option<ConnectedBy>,
+    /// The encryption of its connection.
+    pub encryption: Option<Encryption>,
     /// The setting application_name.
     pub application_name: String,
     /// When it began.

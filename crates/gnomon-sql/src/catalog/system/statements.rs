@@ -3,7 +3,7 @@
 //! Nothing counts blocks, the log, or the time of planning by statements, and nothing is compiled: those are zero.
 
 use super::{
-    DATABASE, OWNER, SYSTEM_SCHEMA_OID, System,
+    DATABASE, OWNER, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, oid, string, yes},
     dependencies::{PG_CLASS, PG_PROC},
     reference,
@@ -63,6 +63,22 @@ pub(super) fn available(rows: &mut Rows) {
             ("name", string(extension.name)),
             ("default_version", string(extension.version)),
             ("installed_version", string(extension.version)),
+            ("comment", string(extension.comment)),
+        ]);
+    }
+}
+
+/// `pg_available_extension_versions`.
+pub(super) fn available_versions(rows: &mut Rows) {
+    for extension in &EXTENSIONS {
+        rows.add([
+            ("name", string(extension.name)),
+            ("version", string(extension.version)),
+            ("installed", yes(true)),
+            ("superuser", yes(true)),
+            ("trusted", yes(false)),
+            ("relocatable", yes(false)),
+            ("schema", string(SYSTEM_SCHEMA)),
             ("comment", string(extension.comment)),
         ]);
     }

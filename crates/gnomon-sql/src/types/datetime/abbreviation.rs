@@ -18,6 +18,14 @@ pub(super) fn abbreviation(name: &str) -> Option<Abbreviation> {
     Some(Abbreviation::OfZone(OF_ZONES[position].1))
 }
 
+/// The abbreviations, in upper case and in order.
+pub(super) fn abbreviations() -> Vec<&'static str> {
+    let fixed = FIXED.iter().map(|(name, _)| *name);
+    let mut all: Vec<&str> = fixed.chain(OF_ZONES.iter().map(|(name, _)| *name)).collect();
+    all.sort_unstable();
+    all
+}
+
 /// True if an abbreviation of a fixed offset is one of summer time.
 pub(super) fn is_of_summer(name: &str) -> bool {
     OF_SUMMER.binary_search(&&*name.to_ascii_uppercase()).is_ok()

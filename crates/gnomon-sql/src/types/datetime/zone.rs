@@ -10,7 +10,7 @@ use jiff::{
 
 use super::{
     Civil, SECOND, UNIX_EPOCH_SECONDS,
-    abbreviation::{Abbreviation, abbreviation},
+    abbreviation::{Abbreviation, abbreviation, abbreviations, is_of_summer},
     parse::{Displacement, displacement},
 };
 use crate::{Result, SqlError, SqlState};
@@ -181,7 +181,7 @@ impl Zone {
             Kind::Utc => 0,
             Kind::Fixed(seconds, _) | Kind::Rule(seconds, ..) => *seconds,
             Kind::Named(_, zone) => zone.to_offset(instant(timestamptz)).seconds(),
-            Kind::Abbreviated(name, zone) => offset_of_abbreviation(name, zone, instant(timestamptz)),
+            Kind::Abbreviated(name, zone) => use_of_abbreviation(name, zone, instant(timestamptz)).0,
         }
     }
 
@@ -204,8 +204,15 @@ impl Zone {
     pub fn is_summer_at(&self, timestamptz: i64) -> bool {
         match &self.0 {
             Kind::Named(_, zone) => zone.to_offset_info(instant(timestamptz)).dst().is_dst(),
-            _ => false,
+            Kind::Abbreviated(name, zone) => use_of_abbreviation(name, zone, instant(timestamptz)).1,
+            Kind::Fixed(_, name) => is_of_summer(name),
+            Kind::Utc | Kind::Rule(..) => false,
         }
+    }
+
+    /// The zones of all abbreviations, in the order of their names.
+    pub fn of_all_abbreviations() -> impl Iterator<Item = Zone> {
+        abbreviations().into_iter().filter_map(Zone::of_abbreviation)
     }
 
     /// The names of all zones of the bundled database.
@@ -221,7 +228,7 @@ impl Zone {
             Kind::Fixed(seconds, _) | Kind::Rule(seconds, ..) => *seconds,
             Kind::Abbreviated(name, zone) => {
                 let around = Zone(Kind::Named(name.clone(), zone.clone())).to_utc(timestamp);
-                offset_of_abbreviation(name, zone, instant(around))
+                use_of_abbreviation(name, zone, instant(around)).0
             }
             Kind::Named(_, zone) => {
                 let civil = Civil::of_timestamp(timestamp);
@@ -279,16 +286,22 @@ impl PartialEq for Zone {
     }
 }
 
-/// The offset that an abbreviation had in its zone: when it was last used at this time, else when it was first used
-/// after it, else whatever the zone has.
-fn offset_of_abbreviation(name: &str, zone: &TimeZone, at: Timestamp) -> i32 {
+/// The offset that an abbreviation had in its zone, and whether it was summer time: when it was last used at this time, else
+/// when it was first used after it, else whatever the zone has.
+fn use_of_abbreviation(name: &str, zone: &TimeZone, at: Timestamp) -> (i32, bool) {
     // A change at the instant itself counts.
     let after = Timestamp::from_second(at.as_second() + 1).unwrap_or(at);
     let before = zone.preceding(after).find(|change| change.abbreviation() == name);
     // Rules repeat for ever, but bring no new abbreviations.
     let found =
         before.or_else(|| zone.following(at).take(CHANGES_MAX).find(|change| change.abbreviation() == name));
-    found.map_or_else(|| zone.to_offset(at).seconds(), |change| change.offset().seconds())
+    match found {
+        Some(change) => (change.offset().seconds(), change.dst().is_dst()),
+        None => {
+            let info = zone.to_offset_info(at);
+            (info.offset().seconds(), info.dst().is_dst())
+        }
+    }
 }
 
 /// Behind `<...>`, which a POSIX rule may begin with.
