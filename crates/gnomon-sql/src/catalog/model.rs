@@ -147,7 +147,17 @@ pub struct Index {
     pub is_clustered: bool,
 }
 
+/// The identifier of the constraint that an index keeps (`pg_constraint.oid`).
+pub fn constraint_of_index(index: Oid) -> Oid {
+    derived_oid(index, "constraint")
+}
+
 impl Index {
+    /// The identifier of the constraint that it keeps, if it keeps one (`pg_constraint.oid`).
+    pub fn constraint_oid(&self) -> Oid {
+        constraint_of_index(self.oid)
+    }
+
     /// The identifier of the part of it that a partition has.
     pub fn of_partition(&self, partition: Oid) -> Oid {
         derived_oid(partition, &self.oid.to_string())
@@ -175,7 +185,7 @@ impl Check {
     }
 }
 
-/// An identifier for what has none of its own (CHECK constraints, defaults), the same as long as its table and name
+/// An identifier for what has none of its own (constraints, defaults, rules), the same as long as its table and name
 /// are. In the upper half of the numbers, where no object has one: FNV-1a.
 pub fn derived_oid(table: Oid, name: &str) -> Oid {
     let bytes = table.to_be_bytes().into_iter().chain(name.bytes());
@@ -233,7 +243,7 @@ impl<'t> Constraint<'t> {
     /// Its identifier in a table (`pg_constraint.oid`), if it has one.
     pub fn oid(self, table: &Table) -> Option<Oid> {
         match self {
-            Constraint::PrimaryKey(index) | Constraint::Unique(index) => Some(index.oid),
+            Constraint::PrimaryKey(index) | Constraint::Unique(index) => Some(index.constraint_oid()),
             Constraint::Check(check) => Some(check.oid(table.oid)),
             Constraint::NotNull(_) => None,
         }
@@ -305,6 +315,11 @@ pub struct View {
 }
 
 impl View {
+    /// The identifier of the rule that it is (`pg_rewrite.oid`).
+    pub fn rule_oid(&self) -> Oid {
+        derived_oid(self.oid, "rule")
+    }
+
     /// The error for a view whose stored query is not what it must be.
     pub(crate) fn damaged(&self, detail: impl Into<String>) -> SqlError {
         SqlError::new(

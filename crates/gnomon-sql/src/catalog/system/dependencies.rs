@@ -12,12 +12,13 @@ use super::{
     builder::{Rows, int, letter, oid, string},
     default_oid, reference,
     relations::columns_in,
+    row_types::RowType,
     statements::EXTENSIONS,
 };
 use crate::{
     catalog::{
         BUILT_IN_COMMENT, CONSTRAINT_COMMENT, CommentKey, Relation,
-        model::{Oid, Table, View},
+        model::{Oid, Table, View, constraint_of_index, is_derived},
     },
     syntax::parse_query,
     types::Type,
@@ -30,6 +31,7 @@ pub(super) const PG_NAMESPACE: Oid = 2615;
 pub(super) const PG_CONSTRAINT: Oid = 2606;
 pub(super) const PG_ATTRDEF: Oid = 2604;
 pub(super) const PG_REWRITE: Oid = 2618;
+pub(super) const PG_TYPE: Oid = 1247;
 pub(super) const PG_EXTENSION: Oid = 3079;
 pub(super) const PG_AUTHID: Oid = 1260;
 pub(super) const PG_DATABASE: Oid = 1262;
@@ -63,11 +65,11 @@ impl Dependencies<'_> {
     /// The columns of an index, and of its constraint.
     fn index(&mut self, table: &Table, index: &crate::catalog::model::Index) {
         let (class, object) = match index.constraint {
-            true => (PG_CONSTRAINT, index.oid),
+            true => (PG_CONSTRAINT, index.constraint_oid()),
             false => (PG_CLASS, index.oid),
         };
         if index.constraint {
-            self.add((PG_CLASS, index.oid, 0), (PG_CONSTRAINT, index.oid, 0), b'i');
+            self.add((PG_CLASS, index.oid, 0), (class, object, 0), b'i');
         }
         for column in &index.columns {
             self.add((class, object, 0), (PG_CLASS, table.oid, column + 1), b'a');
@@ -76,13 +78,21 @@ impl Dependencies<'_> {
             self.add((PG_CLASS, index.oid, 0), (PG_CLASS, whole.oid, 0), b'P');
             self.add((PG_CLASS, index.oid, 0), (PG_CLASS, table.oid, 0), b'S');
             if index.constraint {
-                self.add((PG_CONSTRAINT, index.oid, 0), (PG_CONSTRAINT, whole.oid, 0), b'P');
-                self.add((PG_CONSTRAINT, index.oid, 0), (PG_CLASS, table.oid, 0), b'S');
+                self.add((class, object, 0), (PG_CONSTRAINT, whole.constraint_oid(), 0), b'P');
+                self.add((class, object, 0), (PG_CLASS, table.oid, 0), b'S');
             }
         }
     }
 
+    /// The types of a relation's rows, and of arrays of them.
+    fn row_types(&mut self, relation: Oid) {
+        let row = RowType::of(relation);
+        self.add((PG_TYPE, row.oid(), 0), (PG_CLASS, relation, 0), b'i');
+        self.add((PG_TYPE, row.array().oid(), 0), (PG_TYPE, row.oid(), 0), b'i');
+    }
+
     fn table(&mut self, system: System<'_>, table: &Table) {
+        self.row_types(table.oid);
         if let Some(of) = &table.partition_of {
             self.add((PG_CLASS, table.oid, 0), (PG_CLASS, of.table.oid, 0), b'a');
         }
@@ -92,7 +102,9 @@ impl Dependencies<'_> {
         for check in &table.checks {
             let id = check.oid(table.oid);
             for column in columns_in(&check.expression, table) {
-                self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column + 1), b'a');
+                for kind in [b'a', b'n'] {
+                    self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column + 1), kind);
+                }
             }
         }
         for (i, column) in table.live_columns() {
@@ -106,7 +118,8 @@ impl Dependencies<'_> {
     }
 
     fn view(&mut self, system: System<'_>, view: &View) {
-        let rule = (PG_REWRITE, view.oid, 0);
+        self.row_types(view.oid);
+        let rule = (PG_REWRITE, view.rule_oid(), 0);
         self.add(rule, (PG_CLASS, view.oid, 0), b'i');
         self.add(rule, (PG_CLASS, view.oid, 0), b'n');
         for on in system.relations_of_view(view) {
@@ -189,9 +202,9 @@ impl<'a> System<'a> {
         relations.filter(|relation| self.object(*relation).is_some()).collect()
     }
 
-    /// The columns that a view's query uses, and of the relations that it names those of which it uses no column. Objects
-    /// without which there is no database are left out, as in PostgreSQL. Where the query groups by a table's primary key, it may show the table's other
-    /// columns, and depends on the key.
+    /// The columns that a view's query uses, and of the relations that it names those of which it uses no column.
+    /// Objects without which there is no database are left out, as in PostgreSQL. Where the query groups by a table's
+    /// primary key, it may show the table's other columns, and depends on the key.
     pub(super) fn relations_of_view(self, view: &View) -> Vec<Address> {
         let mut named = Named::default();
         if let Ok(query) = parse_query(&view.query) {
@@ -210,7 +223,7 @@ impl<'a> System<'a> {
                     };
                     let key = table.primary_key.as_ref();
                     let key = key.filter(|key| key.columns.iter().all(is_grouped));
-                    found.extend(key.map(|key| (PG_CONSTRAINT, key.oid, 0)));
+                    found.extend(key.map(|key| (PG_CONSTRAINT, key.constraint_oid(), 0)));
                 }
                 Some(Relation::View(view)) => found.push((PG_CLASS, view.oid, 0)),
                 Some(Relation::Sequence(sequence)) => found.push((PG_CLASS, sequence.oid, 0)),
@@ -237,7 +250,9 @@ impl<'a> System<'a> {
         let catalog = self.catalog();
         if catalog.schemas().any(|schema| schema.oid == id) {
             (PG_NAMESPACE, id, 0)
-        } else if id & 0x8000_0000 != 0 || column == CONSTRAINT_COMMENT {
+        } else if column == CONSTRAINT_COMMENT {
+            (PG_CONSTRAINT, constraint_of_index(id), 0)
+        } else if is_derived(id) {
             (PG_CONSTRAINT, id, 0)
         } else if column & BUILT_IN_COMMENT != 0 {
             (column & !BUILT_IN_COMMENT, id, 0)
@@ -250,11 +265,17 @@ impl<'a> System<'a> {
 
     /// The comment on an object of a catalog, of any if none is given.
     pub(super) fn comment(self, class: Option<Oid>, id: Oid, column: u32) -> Option<&'a str> {
-        let of_object = self.catalog().comments_on(id).filter(|(key, _)| {
-            let (found, _, number) = self.commented(*key);
-            number == usize::try_from(column).unwrap_or(0) && class.is_none_or(|class| found == class)
-        });
-        let given = of_object.map(|(_, text)| &**text).next();
+        let is_it = |key: CommentKey| {
+            let (found, object, number) = self.commented(key);
+            object == id
+                && number == usize::try_from(column).unwrap_or(0)
+                && class.is_none_or(|class| found == class)
+        };
+        // That on a key is kept by its index.
+        let given = match is_derived(id) {
+            true => self.catalog().comments().find(|(key, _)| is_it(*key)).map(|(_, text)| &**text),
+            false => self.catalog().comments_on(id).find(|(key, _)| is_it(*key)).map(|(_, text)| &**text),
+        };
         let text = given.or_else(|| reference::description(class, id).filter(|_| column == 0));
         text.filter(|text| !text.is_empty())
     }

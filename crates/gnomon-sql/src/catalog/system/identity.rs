@@ -5,7 +5,7 @@ use super::{
     DATABASE, Object, SYSTEM_SCHEMA, System, default_oid,
     dependencies::{
         PG_ATTRDEF, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_REWRITE,
-        PG_TABLESPACE,
+        PG_TABLESPACE, PG_TYPE,
     },
     display,
     names::quote,
@@ -17,7 +17,6 @@ use crate::{
     types::{Datum, Scalar, Type, format_type},
 };
 
-const PG_TYPE: Oid = 1247;
 const PG_OPERATOR: Oid = 2617;
 const PG_COLLATION: Oid = 3456;
 const PG_LANGUAGE: Oid = 2612;
@@ -106,7 +105,10 @@ fn description_of(system: System<'_>, class: Oid, id: Oid, column: i32) -> Optio
         PG_TYPE => Some(named("type", &type_name(system, id)?)),
         PG_OPERATOR => Some(named("operator", &shown(Type::Regoperator)?)),
         PG_COLLATION => Some(named("collation", &shown(Type::Regcollation)?)),
-        PG_REWRITE => Some(format!("rule _RETURN on {}", described_relation(system, id)?)),
+        PG_REWRITE => {
+            let view = system.catalog().views().find(|view| view.rule_oid() == id)?;
+            Some(format!("rule _RETURN on {}", described_relation(system, view.oid)?))
+        }
         PG_CONSTRAINT => {
             let (table, name) = constraint_of(system, id)?;
             Some(format!("constraint {name} on {}", described_relation(system, table)?))
@@ -225,7 +227,8 @@ fn identity(system: System<'_>, class: Oid, id: Oid, column: i32) -> Option<Iden
             Some(identity_on(system, table, "table constraint", name)?.0)
         }
         PG_REWRITE => {
-            let (identity, full) = identity_on(system, id, "rule", "_RETURN")?;
+            let view = system.catalog().views().find(|view| view.rule_oid() == id)?;
+            let (identity, full) = identity_on(system, view.oid, "rule", "_RETURN")?;
             Some(Identity { schema: None, full, ..identity })
         }
         PG_ATTRDEF => {

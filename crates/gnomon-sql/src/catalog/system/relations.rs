@@ -403,7 +403,7 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
                 ("conrelid", oid(table.oid)),
                 ("contypid", oid(0)),
                 ("conindid", oid(index)),
-                ("conparentid", oid(whole.map_or(0, |whole| whole.oid))),
+                ("conparentid", oid(whole.map_or(0, Index::constraint_oid))),
                 ("confrelid", oid(0)),
                 ("confupdtype", letter(b' ')),
                 ("confdeltype", letter(b' ')),
@@ -418,10 +418,10 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
         for constraint in table.constraints() {
             match constraint {
                 Constraint::PrimaryKey(index) => {
-                    add(index.oid, &index.name, b'p', index.oid, &index.columns, None);
+                    add(index.constraint_oid(), &index.name, b'p', index.oid, &index.columns, None);
                 }
                 Constraint::Unique(index) => {
-                    add(index.oid, &index.name, b'u', index.oid, &index.columns, None);
+                    add(index.constraint_oid(), &index.name, b'u', index.oid, &index.columns, None);
                 }
                 Constraint::Check(check) => {
                     let columns = columns_in(&check.expression, table);
@@ -467,7 +467,7 @@ pub(super) fn sequences(system: System<'_>, rows: &mut Rows) {
 pub(super) fn rewrites(system: System<'_>, rows: &mut Rows) {
     for view in system.catalog().views() {
         rows.add([
-            ("oid", oid(view.oid)),
+            ("oid", oid(view.rule_oid())),
             ("rulename", string("_RETURN")),
             ("ev_class", oid(view.oid)),
             ("ev_type", letter(b'1')),
