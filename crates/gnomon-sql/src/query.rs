@@ -31,7 +31,7 @@ pub use crate::{
     },
     executor::{
         AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, RowSource, RowsDone,
-        Spool, SpoolReader, Tally, Target, TargetScan, Targets, expr, open, open_tables, plan,
+        Spool, SpoolReader, Tally, Target, TargetScan, Targets, VirtualTable, expr, open, open_tables, plan,
     },
 };
 

@@ -9,9 +9,9 @@ use crate::{
     catalog::{
         Catalog, Relation,
         model::{self, Oid, Table},
-        system::{self, SYSTEM_SCHEMA},
+        system::{self, SYSTEM_SCHEMA, SYSTEM_SCHEMAS},
     },
-    query::{self, CatalogView},
+    query::{self, CatalogView, VirtualTable},
     syntax::parse_query,
 };
 
@@ -177,14 +177,28 @@ impl Name {
         Ok(Name { schema, name })
     }
 
-    /// The error for a name that stands for nothing.
+    /// The error for a name that stands for no object of users. The system's cannot be changed.
     pub(crate) fn missing(&self, kind: &str) -> SqlError {
+        let denied = |message| SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message);
+        if kind == "schema" && SYSTEM_SCHEMAS.contains(&&*self.name) {
+            return denied(format!("permission denied for schema {}", self.name));
+        }
+        if kind != "schema" && self.of_system().is_some() {
+            return denied(format!("permission denied: \"{}\" is a system catalog", self.name));
+        }
         let state = match kind {
             "relation" | "table" | "view" | "sequence" => SqlState::UNDEFINED_TABLE,
             "schema" => SqlState::INVALID_SCHEMA_NAME,
             _ => SqlState::UNDEFINED_OBJECT,
         };
         SqlError::new(state, format!("{kind} \"{self}\" does not exist"))
+    }
+}
+
+impl Name {
+    /// The system's table or view of this name.
+    pub(crate) fn of_system(&self) -> Option<Arc<dyn VirtualTable>> {
+        system::relation(self.schema.as_deref(), &self.name)
     }
 }
 

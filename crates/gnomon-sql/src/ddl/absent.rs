@@ -5,14 +5,18 @@
 
 use gnomon_parser::ast::{AbsentKind, AbsentObject, DropAbsent, QualifiedName, RoutineName, TypeName};
 
-use super::{Ddl, drop::wrong_kind, procedure};
+use super::{
+    Ddl,
+    drop::{needed, wrong_kind},
+    procedure,
+};
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::{Relation, system},
+    catalog::{Relation, model::Oid, system},
     context::Name,
     query::relation_of,
     sink::{Tag, tag},
-    types::{column_type, format_type},
+    types::{Type, column_type, format_type},
 };
 
 pub(super) fn drop_absent(ddl: &mut Ddl<'_>, drop: &DropAbsent) -> Result<Tag> {
@@ -64,13 +68,6 @@ fn name_of(kind: AbsentKind) -> &'static str {
 /// The error of an object that does not exist, and the object's name in the notice that tells the same.
 type Missing = (SqlError, String);
 
-fn needed(what: &str) -> SqlError {
-    SqlError::new(
-        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-        format!("cannot drop {what} because it is required by the database system"),
-    )
-}
-
 /// Of an object that has a name alone.
 ///
 /// # Errors
@@ -80,7 +77,7 @@ fn missing(ddl: &Ddl<'_>, kind: AbsentKind, name: &QualifiedName) -> Result<Miss
     let state = match kind {
         AbsentKind::ForeignTable | AbsentKind::MaterializedView => {
             if let Some(relation) = ddl.session.view().find(&name) {
-                return Err(wrong_kind(&name, name_of(kind), &relation));
+                return Err(wrong_kind(&name, name_of(kind), relation.kind()));
             }
             match kind {
                 AbsentKind::MaterializedView => SqlState::UNDEFINED_TABLE,
@@ -130,6 +127,9 @@ fn missing_type(ddl: &Ddl<'_>, kind: AbsentKind, ty: &TypeName) -> Result<Missin
         Err(error) => return Err(error),
     };
     let name = ddl.session.name(&relation_of(&ty.name)?)?;
+    if name.of_system().is_some() {
+        return Err(needed(&format!("type {name}")));
+    }
     if let Some(relation @ (Relation::Table(_) | Relation::View(_))) = ddl.session.view().find(&name) {
         let of = format!("{} {}", relation.kind(), name.name);
         let message = format!("cannot drop type {} because {of} requires it", name.name);
@@ -152,8 +152,8 @@ fn missing_function(ddl: &Ddl<'_>, routine: &RoutineName) -> Result<Missing> {
     let types = routine.parameters.iter().flatten().map(|parameter| column_type(&parameter.ty));
     let types: Result<Vec<_>> = types.map(|ty| Ok(ty?.ty.oid())).collect();
     let is_of_system = name.schema.as_deref().is_none_or(|schema| schema == system::SYSTEM_SCHEMA);
-    if is_of_system && types.is_ok_and(|types| system::has_function(&name.name, &types)) {
-        return Err(needed(&format!("function {}", signature(routine))));
+    if let (true, Ok(types)) = (is_of_system, types) {
+        refuse_function(routine, &name, &types)?;
     }
     Ok(missing_schema(ddl, &name).unwrap_or_else(|| {
         let message = match &routine.parameters {
@@ -162,6 +162,31 @@ fn missing_function(ddl: &Ddl<'_>, routine: &RoutineName) -> Result<Missing> {
         };
         (SqlError::new(SqlState::UNDEFINED_FUNCTION, message), format!("function {}", written(routine)))
     }))
+}
+
+/// Fails if the system has the function: with these types of arguments, or of this name if none are given.
+fn refuse_function(routine: &RoutineName, name: &Name, types: &[Oid]) -> Result<()> {
+    let known = system::signatures(&name.name);
+    let matching = known.filter(|known| routine.parameters.is_none() || known.arguments == types);
+    let matching: Vec<system::Signature<'_>> = matching.collect();
+    match &matching[..] {
+        [] => Ok(()),
+        [only] if only.is_aggregate => {
+            let message = format!("\"{}\" is an aggregate function", name.name);
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .hint("Use DROP AGGREGATE to drop aggregate functions."))
+        }
+        [only] => {
+            let shown = only.arguments.iter().filter_map(|ty| Type::from_oid(*ty));
+            let shown: Vec<String> = shown.map(|ty| format_type(ty, None)).collect();
+            Err(needed(&format!("function {}({})", name.name, shown.join(","))))
+        }
+        _ => {
+            let message = format!("function name \"{name}\" is not unique");
+            Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, message)
+                .hint("Specify the argument list to select the function unambiguously."))
+        }
+    }
 }
 
 /// The name of a function and the types of its parameters.
@@ -196,10 +221,11 @@ fn missing_of(ddl: &Ddl<'_>, kind: &str, name: &str, relation: &QualifiedName) -
     if let Some(missing) = missing_schema(ddl, &of) {
         return Ok(missing);
     }
-    let Some(found) = ddl.session.view().find(&of) else {
+    let found = ddl.session.view().find(&of);
+    if found.is_none() && of.of_system().is_none() {
         return Ok((of.missing("relation"), format!("relation \"{}\"", of.name)));
-    };
-    if let (Relation::View(_), "rule", "_RETURN") = (&found, kind, name) {
+    }
+    if let (Some(Relation::View(_)), "rule", "_RETURN") = (&found, kind, name) {
         let view = &of.name;
         let message = format!("cannot drop rule _RETURN on view {view} because view {view} requires it");
         return Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)

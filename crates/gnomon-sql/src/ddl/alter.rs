@@ -34,7 +34,6 @@ use crate::{
         Relation,
         model::{self, Oid, Table},
         row_address::is_system_column,
-        system,
     },
     context::{Name, with_article},
     dml::{bind_check, default_of},
@@ -149,10 +148,6 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     match view.find(&name) {
         Some(Relation::Table(_)) => {}
         Some(other) => return Err(refused_action(alter, &other, &name)),
-        None if system::relation(name.schema.as_deref(), &name.name).is_some() => {
-            let message = format!("permission denied: \"{}\" is a system catalog", name.name);
-            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-        }
         None => return skip_missing(&name, "relation", alter.if_exists, ddl.notices),
     }
     let table = view.table(&name)?;

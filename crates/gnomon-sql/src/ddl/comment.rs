@@ -11,7 +11,7 @@ use crate::{
     catalog::{
         BUILT_IN_COMMENT, CONSTRAINT_COMMENT, CommentKey, Relation,
         model::{Constraint, Oid, Table},
-        system::{self, SYSTEM_SCHEMA},
+        system::{self, SYSTEM_SCHEMA, SYSTEM_SCHEMAS},
     },
     context::{Name, with_article},
     query::relation_of,
@@ -121,11 +121,14 @@ fn relation_key(ddl: &Ddl<'_>, kind: ObjectKind, name: &QualifiedName) -> Result
         Some(relation) if relation.kind() == kind_name(kind) => {
             ddl.session.view().relation_oid(&name).map(|oid| (oid, 0)).ok_or_else(|| name.missing("relation"))
         }
-        Some(_) => Err(SqlError::new(
+        None if name.of_system().is_none() => Err(name.missing("relation")),
+        None if let Some(known) = name.of_system().filter(|known| known.kind() == kind_name(kind)) => {
+            Ok((known.oid(), 0))
+        }
+        _ => Err(SqlError::new(
             SqlState::WRONG_OBJECT_TYPE,
             format!("\"{}\" is not {}", name.name, with_article(kind_name(kind))),
         )),
-        None => Err(name.missing("relation")),
     }
 }
 
@@ -138,6 +141,10 @@ fn named_key(ddl: &mut Ddl<'_>, kind: NamedKind, name: &Ident) -> Result<Comment
         NamedKind::Role => ("pg_authid", "rolname", "role"),
         NamedKind::Schema => {
             let name = Name { schema: None, name: name.name.to_string() };
+            let known = built_in(ddl, "pg_namespace", &[("nspname", text(&name.name))])?;
+            if let (true, [key]) = (SYSTEM_SCHEMAS.contains(&&*name.name), &known[..]) {
+                return Ok(*key);
+            }
             let oid = ddl.session.view().schema_oid(&name.name);
             return oid.map(|oid| (oid, 0)).ok_or_else(|| name.missing("schema"));
         }
@@ -248,6 +255,15 @@ fn column_key(ddl: &Ddl<'_>, name: &QualifiedName) -> Result<CommentKey> {
                 SqlError::new(SqlState::UNDEFINED_COLUMN, message)
             };
             (view.oid, position.ok_or_else(missing)?)
+        }
+        None if let Some(known) = name.of_system() => {
+            let position = known.columns().iter().position(|own| *own.name == *column.name);
+            let missing = || {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" does not exist", column.name, name.name);
+                SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+            };
+            (known.oid(), position.ok_or_else(missing)?)
         }
         _ => {
             let table = view.table(&name)?;

@@ -17,6 +17,7 @@ use crate::{
     catalog::{
         Relation,
         model::{Oid, Procedure, Sequence, Table, View},
+        system::SYSTEM_SCHEMAS,
     },
     context::{Name, SessionContext, query_of, with_article},
     functions::quote_ident,
@@ -52,11 +53,14 @@ pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
         }
         let name = ddl.session.name(&relation_of(name)?)?;
         let Some(relation) = ddl.session.view().find(&name) else {
+            if let Some(known) = name.of_system().filter(|known| known.kind() != kind) {
+                return Err(wrong_kind(&name, kind, known.kind()));
+            }
             skip_missing(&name, kind, *if_exists, ddl.notices)?;
             continue;
         };
         if relation.kind() != kind {
-            return Err(wrong_kind(&name, kind, &relation));
+            return Err(wrong_kind(&name, kind, relation.kind()));
         }
         drop_relation(ddl, relation, *is_cascade)?;
     }
@@ -64,10 +68,17 @@ pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
 }
 
 /// The error of a DROP of one kind of relation where the name has one of another.
-pub(super) fn wrong_kind(name: &Name, kind: &str, found: &Relation) -> SqlError {
-    let found = found.kind();
+pub(super) fn wrong_kind(name: &Name, kind: &str, found: &str) -> SqlError {
     SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not {}", name.name, with_article(kind)))
         .hint(format!("Use DROP {} to remove {}.", found.to_uppercase(), with_article(found)))
+}
+
+/// The error of an object without which there is no database.
+pub(super) fn needed(what: &str) -> SqlError {
+    SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {what} because it is required by the database system"),
+    )
 }
 
 fn drop_relation(ddl: &mut Ddl<'_>, relation: Relation, cascade: bool) -> Result<()> {
@@ -301,6 +312,9 @@ fn schema_dependents(ddl: &mut Ddl<'_>, schema: &str) -> Result<Vec<Dependent>> 
 
 fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
     let Some(schema) = ddl.session.catalog().schema(&name.name).cloned() else {
+        if SYSTEM_SCHEMAS.contains(&&*name.name) {
+            return Err(needed(&format!("schema {name}")));
+        }
         return skip_missing(name, "schema", if_exists, ddl.notices);
     };
     let catalog = ddl.session.catalog();

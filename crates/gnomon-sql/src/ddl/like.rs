@@ -93,6 +93,9 @@ fn source(ddl: &Ddl<'_>, name: &RelationName) -> Result<Relation> {
     let position = name.position();
     let name = ddl.session.name(name)?;
     let Some(relation) = ddl.session.view().find(&name) else {
+        if name.of_system().is_some() {
+            return Err(SqlError::unsupported("LIKE of a table of the system").at(position));
+        }
         return Err(name.missing("relation").at(position));
     };
     let kinds = match relation {

@@ -373,10 +373,11 @@ fn kind_name(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// Tells by a notice that an object is missing; without IF EXISTS, fails.
+/// Tells by a notice that an object is missing; without IF EXISTS, or if it is one of the system's, fails.
 fn skip_missing(name: &Name, kind: &str, if_exists: bool, notices: &mut Vec<Notice>) -> Result<()> {
-    if !if_exists {
-        return Err(name.missing(kind));
+    let error = name.missing(kind);
+    if !if_exists || error.state() == SqlState::INSUFFICIENT_PRIVILEGE {
+        return Err(error);
     }
     notices.push(Notice::note(
         SqlState::SUCCESSFUL_COMPLETION,

@@ -9,7 +9,10 @@ use gnomon_parser::ast::{
 use super::{Ddl, column::or_composite, fixed_names::fixed_expression_text};
 use crate::{
     Notice, Result, SqlError, SqlState,
-    catalog::model::{Parameter, Procedure},
+    catalog::{
+        model::{Oid, Parameter, Procedure},
+        system,
+    },
     context::Name,
     procedure::parse_body,
     query::{Scope, relation_of},
@@ -248,7 +251,15 @@ pub(super) fn find_procedure(ddl: &Ddl<'_>, routine: &RoutineName) -> Result<Arc
     ddl.session.view().procedure(&name).filter(|procedure| fits(procedure)).ok_or_else(|| {
         let message = match &types {
             None => format!("could not find a procedure named \"{name}\""),
-            Some(types) => format!("procedure {} does not exist", signature(&name, Some(types))),
+            Some(types) => {
+                let signature = signature(&name, Some(types));
+                let oids: Vec<Oid> = types.iter().map(|ty| ty.oid()).collect();
+                if name.schema.is_none() && system::has_function(&name.name, &oids) {
+                    let message = format!("{signature} is not a procedure");
+                    return SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+                }
+                format!("procedure {signature} does not exist")
+            }
         };
         SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
     })

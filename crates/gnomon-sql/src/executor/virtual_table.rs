@@ -15,6 +15,8 @@ pub trait VirtualTable: Send + Sync {
     fn schema(&self) -> &str;
     /// Its name.
     fn name(&self) -> &str;
+    /// `table`, `view` or `sequence`.
+    fn kind(&self) -> &'static str;
     /// Its columns.
     fn columns(&self) -> &[VirtualColumn];
     /// Its rows, each as wide as [`VirtualTable::columns`].

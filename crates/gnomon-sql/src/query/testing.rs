@@ -32,6 +32,9 @@ pub(super) struct TestIndex {
 struct Numbers;
 
 impl VirtualTable for Numbers {
+    fn kind(&self) -> &'static str {
+        "table"
+    }
     fn oid(&self) -> Oid {
         1
     }

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use gnomon_engine::{Error, TreeLock};
 use gnomon_parser::{
-    ast::{Lock, LockMode, Maintenance, RelationName},
+    ast::{Ident, Lock, LockMode, Maintenance, RelationName},
     visit::Visitor,
 };
 
@@ -106,9 +106,17 @@ fn find_tables(session: &SessionContext, statement: &Maintenance) -> Result<()> 
     let view = session.view();
     statement.tables.iter().try_for_each(|(name, columns)| {
         let name = session.name(name)?;
-        if view.find(&name).is_none() && system::relation(name.schema.as_deref(), &name.name).is_some() {
-            // Its rows are computed: there is nothing to be maintained.
-            return Ok(());
+        let known = name.of_system().filter(|known| known.kind() == "table" && view.find(&name).is_none());
+        if let Some(known) = known {
+            let is_there = |column: &Ident| known.columns().iter().any(|own| *own.name == *column.name);
+            return match columns.iter().find(|column| !is_there(column)) {
+                None => Ok(()),
+                Some(column) => {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" does not exist", column.name, name.name);
+                    Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+                }
+            };
         }
         let table: Arc<Table> = view.table(&name)?;
         columns.iter().try_for_each(|column| match table.column(&column.name) {

@@ -65,7 +65,7 @@ pub use display::object_name;
 pub use functions::call;
 pub use names::{object_by_name, quote};
 pub use privileges::is_predefined_role;
-pub use reference::{has_function, has_operator};
+pub use reference::{Signature, has_function, has_operator, signatures};
 pub use relations::columns_in;
 pub use shown::{Kept, Style};
 pub use state::{
@@ -121,6 +121,9 @@ static SEQUENCE_COLUMNS: [VirtualColumn; 3] = [
 ];
 
 impl VirtualTable for SequenceTable {
+    fn kind(&self) -> &'static str {
+        "sequence"
+    }
     fn oid(&self) -> Oid {
         self.0.oid
     }
@@ -141,6 +144,9 @@ impl VirtualTable for SequenceTable {
 struct SystemTable(&'static SystemRelation);
 
 impl VirtualTable for SystemTable {
+    fn kind(&self) -> &'static str {
+        if self.0.kind == b'v' { "view" } else { "table" }
+    }
     fn oid(&self) -> Oid {
         self.0.oid
     }

@@ -435,6 +435,21 @@ pub fn has_operator(name: &str, left: Oid, right: Oid) -> bool {
     OPERATORS_BY_TYPES.contains(&(name, left, right))
 }
 
+/// A function of the system, as DROP names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature<'a> {
+    /// The types of its arguments.
+    pub arguments: &'a [Oid],
+    /// True for an aggregate.
+    pub is_aggregate: bool,
+}
+
+/// The functions of this name.
+pub fn signatures(name: &str) -> impl Iterator<Item = Signature<'static>> {
+    functions_named(name)
+        .map(|known| Signature { arguments: &known.arguments, is_aggregate: known.kind == b'a' })
+}
+
 /// True if PostgreSQL has a function of this name for exactly these types of arguments.
 pub fn has_function(name: &str, types: &[Oid]) -> bool {
     functions_named(name).any(|function| function.arguments == types)
