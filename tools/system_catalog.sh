@@ -47,13 +47,21 @@ table pg_operator "select oid, oprname, oprnamespace, oprowner, oprkind, oprcanm
 table pg_cast "select c.oid, castsource, casttarget, castfunc, castcontext, castmethod from pg_cast c
   where castsource in (select oid from pg_type t where $have) and casttarget in (select oid from pg_type t where $have)
   order by oid"
-# The order of the table, in which lists of a family's classes are shown.
-opclasses="select * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)
-  and opcdefault"
+# The order of the table's index, in which lists of a family's classes are shown.
+opclasses="select * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)"
 table pg_opclass "select oid, opcmethod, opcname, opcnamespace, opcowner, opcfamily, opcintype, opcdefault, opckeytype
-  from ($opclasses) o"
+  from ($opclasses) o order by opcmethod, opcname"
 table pg_opfamily "select oid, opfmethod, opfname, opfnamespace, opfowner from pg_opfamily
   where oid in (select opcfamily from ($opclasses) o) order by oid"
+families="select opcfamily from ($opclasses) o"
+amops="select * from pg_amop where amopfamily in ($families) and amoplefttype in (select oid from pg_type t where $have)
+  and amoprighttype in (select oid from pg_type t where $have)"
+table pg_amop "select * from ($amops) a order by amopfamily, amoplefttype, amoprighttype, amopstrategy"
+amprocs="select * from pg_amproc where amprocfamily in ($families)
+  and amproclefttype in (select oid from pg_type t where $have)
+  and amprocrighttype in (select oid from pg_type t where $have)"
+table pg_amproc "select oid, amprocfamily, amproclefttype, amprocrighttype, amprocnum, amproc::oid from ($amprocs) a
+  order by amprocfamily, amproclefttype, amprocrighttype, amprocnum"
 table pg_am "select oid, amname, amhandler::oid, amtype from pg_am order by oid"
 table pg_language "select oid, lanname, lanowner, lanispl, lanpltrusted, lanplcallfoid, laninline, 0, null
   from pg_language where lanname in ('internal', 'sql') order by oid"
@@ -72,6 +80,7 @@ table pg_ts_config_map "select * from pg_ts_config_map order by mapcfg, maptoken
 table pg_ts_dict "select * from pg_ts_dict order by oid"
 table pg_ts_parser "select oid, prsname, prsnamespace, prsstart::oid, prstoken::oid, prsend::oid, prsheadline::oid,
   prslextype::oid from pg_ts_parser order by oid"
+ask -c "copy (select * from ts_token_type('default') order by tokid) to stdout" > "$out/token_types.tsv"
 table pg_ts_template "select oid, tmplname, tmplnamespace, tmplinit::oid, tmpllexize::oid from pg_ts_template order by oid"
 # Functions, shortened: oid, name, kind, volatility, strict, returns a set, result, variadic, arguments, defaults, source,
 # parallel, leakproof, cost, rows, support, language, body.
@@ -94,6 +103,13 @@ ask -c "copy (select p.oid, array_to_string(proargnames[1:pronargs], ' '), pg_ge
     and prorettype in (select oid from pg_type t where $have)
     and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
   order by p.oid) to stdout" > "$out/argument_names.tsv"
+# What functions return by OUT parameters, which stand behind the others: oid, types, names.
+ask -c "copy (select p.oid, array_to_string(proallargtypes[pronargs + 1:], ' '), array_to_string(proargnames[pronargs + 1:], ' ')
+  from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+  where n.nspname = 'pg_catalog' and array_length(proallargtypes, 1) > pronargs
+    and prorettype in (select oid from pg_type t where $have)
+    and not exists (select 1 from unnest(proallargtypes) a where a not in (select oid from pg_type t where $have))
+  order by p.oid) to stdout" > "$out/outputs.tsv"
 # pg_get_catalog_foreign_keys.
 ask -c "copy (select fktable::oid, array_to_string(fkcols, ','), pktable::oid, array_to_string(pkcols, ','), is_array,
   is_opt from pg_get_catalog_foreign_keys()) to stdout" > "$out/foreign_keys.tsv"
@@ -111,8 +127,11 @@ ask -c "copy (select $function_columns
     aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) from ($aggregates) a
     union select unnest(array[prsstart, prstoken, prsend, prsheadline, prslextype]::oid[]) from pg_ts_parser
     union select unnest(array[tmplinit, tmpllexize]::oid[]) from pg_ts_template
-    union select prosupport from pg_proc)
-  and (prorettype = 2281 or 2281 = any (proargtypes)) order by p.oid) to stdout" > "$out/steps.tsv"
+    union select prosupport from pg_proc
+    union select amproc from ($amprocs) a)
+  and (prorettype = 2281 or 2281 = any (proargtypes))
+  and not exists (select 1 from unnest(proargtypes::oid[]) a where a not in (select oid from pg_type t where $have))
+  order by p.oid) to stdout" > "$out/steps.tsv"
 # Descriptions of the objects above, and of pg_catalog.
 table pg_description "select objoid, classoid, objsubid, description from pg_description d
   where classoid = 'pg_type'::regclass and objoid in (select oid from pg_type t where $have)

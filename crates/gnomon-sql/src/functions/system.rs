@@ -9,6 +9,9 @@ const NAMES: Type = Type::Array(Scalar::Text);
 /// A set-returning function whose rows the catalog has: name, types of arguments, columns.
 type CatalogSet = (&'static str, &'static [Type], &'static [(&'static str, Type)]);
 
+const TOKEN_TYPES: &[(&str, Type)] =
+    &[("tokid", Type::Int4), ("alias", Type::Text), ("description", Type::Text)];
+
 const SETS: &[CatalogSet] = &[
     (
         "pg_identify_object",
@@ -60,6 +63,8 @@ const SETS: &[CatalogSet] = &[
             ("is_opt", Type::Bool),
         ],
     ),
+    ("ts_token_type", &[Type::Oid], TOKEN_TYPES),
+    ("ts_token_type", &[Type::Text], TOKEN_TYPES),
     ("pg_tablespace_databases", &[Type::Oid], &[("pg_tablespace_databases", Type::Oid)]),
     ("pg_stat_get_backend_idset", &[], &[("pg_stat_get_backend_idset", Type::Int4)]),
 ];
@@ -123,11 +128,13 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_notification_queue_usage", &[], Float8),
         ("current_query", &[], Text),
         ("txid_status", &[Int8], Text),
+        ("pg_xact_status", &[Type::Xid8], Text),
         ("pg_tablespace_size", &[Oid], Int8),
         ("pg_tablespace_size", &[Type::Name], Int8),
     ];
     let stable: &[(&'static str, &[Type], Type)] = &[
         ("txid_current_if_assigned", &[], Int8),
+        ("pg_current_xact_id_if_assigned", &[], Type::Xid8),
         ("oidvectortypes", &[Oidvector], Text),
         ("pg_get_function_arg_default", &[Oid, Int4], Text),
         ("pg_get_replica_identity_index", &[Regclass], Regclass),

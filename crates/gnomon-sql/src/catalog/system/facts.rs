@@ -43,7 +43,14 @@ pub(super) fn fact(system: System<'_>, function: &str, arguments: &[Datum]) -> O
             Ok(0) | Err(_) => Datum::Null,
             Ok(id) => Datum::Int8(id),
         },
-        ("txid_status", [Datum::Int8(id)]) => transaction_status(system, *id),
+        ("pg_current_xact_id_if_assigned", []) => match system.state.transaction_id() {
+            0 => Datum::Null,
+            id => Datum::Xid8(id),
+        },
+        ("txid_status", [Datum::Int8(id)]) => {
+            u64::try_from(*id).map_or(Datum::Null, |id| transaction_status(system, id))
+        }
+        ("pg_xact_status", [Datum::Xid8(id)]) => transaction_status(system, *id),
         ("pg_encoding_max_length", [Datum::Int4(encoding)]) => match *encoding {
             UTF8 => Datum::Int4(4),
             0 => Datum::Int4(1),
@@ -96,10 +103,9 @@ pub(super) fn fact(system: System<'_>, function: &str, arguments: &[Datum]) -> O
     })
 }
 
-/// `txid_status`: of a transaction that has ended it is not known any more how.
-fn transaction_status(system: System<'_>, id: i64) -> Datum {
-    let is_running = |id| system.state.activities().iter().any(|one| one.transaction == Some(id));
-    match u64::try_from(id).is_ok_and(is_running) {
+/// The state of a transaction: of one that has ended it is not known any more how.
+fn transaction_status(system: System<'_>, id: u64) -> Datum {
+    match system.state.activities().iter().any(|one| one.transaction == Some(id)) {
         true => text("in progress"),
         false => Datum::Null,
     }

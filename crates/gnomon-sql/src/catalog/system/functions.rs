@@ -90,6 +90,10 @@ fn signature(function: &BuiltIn, with_defaults: bool) -> String {
             out.push_str(&format!(" DEFAULT {default}"));
         }
     }
+    for (name, ty) in &function.outputs {
+        let comma = if out.is_empty() { "" } else { ", " };
+        out.push_str(&format!("{comma}OUT {} {}", quote(name), shown_type(*ty, &Datum::Null)));
+    }
     out
 }
 
@@ -249,14 +253,16 @@ impl System<'_> {
             ("pg_tablespace_location", [Datum::Oid(oid)]) => {
                 or_null(objects::tablespace_name(*oid).map(|_| text("")))
             }
-            // There are no such objects; and the body of a procedure is a text.
+            // There are no such objects.
             (
-                "pg_get_triggerdef"
-                | "pg_get_statisticsobjdef"
-                | "pg_get_statisticsobjdef_columns"
-                | "pg_get_function_sqlbody",
+                "pg_get_triggerdef" | "pg_get_statisticsobjdef" | "pg_get_statisticsobjdef_columns",
                 [Datum::Oid(_), ..],
             ) => Datum::Null,
+            // The body of a procedure is a text.
+            ("pg_get_function_sqlbody", [Datum::Oid(oid)]) => {
+                let body = reference::function_by_oid(*oid).and_then(|function| function.body);
+                or_null(body.map(|body| text(body.replace("\\n", "\n"))))
+            }
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)])
                 if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
             {

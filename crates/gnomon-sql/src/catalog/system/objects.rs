@@ -22,6 +22,8 @@ const RECORD_TYPE: u32 = 2249;
 /// `pg_proc`.
 pub(super) fn functions(rows: &mut Rows) {
     for function in reference::FUNCTIONS.iter() {
+        let has_modes = function.variadic != 0 || !function.outputs.is_empty();
+        let all = function.arguments.iter().chain(function.outputs.iter().map(|(_, ty)| ty)).copied();
         rows.add([
             ("oid", oid(function.oid)),
             ("proname", string(function.name)),
@@ -43,17 +45,33 @@ pub(super) fn functions(rows: &mut Rows) {
             ("pronargdefaults", Datum::Int2(function.defaults)),
             ("prorettype", oid(function.result)),
             ("proargtypes", oids(function.arguments.iter().copied())),
+            ("proallargtypes", if has_modes { oids(all) } else { Datum::Null }),
+            ("proargmodes", if has_modes { modes_of(function) } else { Datum::Null }),
             ("proargnames", names_of(function)),
             ("prosrc", string(function.source)),
         ]);
     }
 }
 
+/// The modes of a function's arguments and of its OUT parameters.
+fn modes_of(function: &BuiltIn) -> Datum {
+    let last = function.arguments.len().saturating_sub(1);
+    let inputs = (0..function.arguments.len()).map(|at| match at == last && function.variadic != 0 {
+        true => b'v',
+        false => b'i',
+    });
+    let outputs = function.outputs.iter().map(|_| b'o');
+    Datum::Array(Scalar::Char, inputs.chain(outputs).map(letter).collect())
+}
+
+/// The names of a function's arguments and of its OUT parameters.
 fn names_of(function: &BuiltIn) -> Datum {
-    match function.names.is_empty() {
-        true => Datum::Null,
-        false => strings(function.names.iter().map(|name| (*name).to_owned())),
+    if function.names.is_empty() && function.outputs.is_empty() {
+        return Datum::Null;
     }
+    let inputs = (0..function.arguments.len()).map(|at| function.names.get(at).copied().unwrap_or_default());
+    let names = inputs.chain(function.outputs.iter().map(|(name, _)| *name));
+    strings(names.map(str::to_owned))
 }
 
 /// The language of this name.

@@ -57,6 +57,8 @@ pub(super) struct BuiltIn {
     pub(super) body: Option<&'static str>,
     /// The names of its arguments, if they have some.
     pub(super) names: Vec<&'static str>,
+    /// What it returns by OUT parameters, which stand behind its arguments: their names and types.
+    pub(super) outputs: Vec<(&'static str, Oid)>,
     /// The values of its last arguments where a call leaves them out.
     pub(super) default_values: Vec<&'static str>,
     /// How many of its arguments stand before WITHIN GROUP, if it is an ordered-set aggregate.
@@ -109,7 +111,7 @@ static BY_OID: LazyLock<HashMap<Oid, &'static SystemRelation>> =
 /// The functions that can be called, and those that types and operators are made of.
 pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
     let referred = referred_functions();
-    let (names, direct) = (argument_names(), direct_arguments());
+    let (names, direct, mut outputs) = (argument_names(), direct_arguments(), output_parameters());
     let files = [
         include_str!("data/functions.tsv"),
         include_str!("data/steps.tsv"),
@@ -119,6 +121,7 @@ pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
     let is_shown = |function: &BuiltIn| {
         let name = function.name;
         referred.contains(&function.oid)
+            || function.kind == b'w'
             || functions::function_exists(name)
             || functions::is_aggregate(name)
             || functions::is_set_function(name)
@@ -129,6 +132,7 @@ pub(super) static FUNCTIONS: LazyLock<Vec<BuiltIn>> = LazyLock::new(|| {
     all.sort_by_key(|function| function.oid);
     for function in &mut all {
         function.direct = direct.get(&function.oid).copied();
+        function.outputs = outputs.remove(&function.oid).unwrap_or_default();
         if let Some((names, defaults)) = names.get(&function.oid) {
             (function.names, function.default_values) = (names.clone(), defaults.clone());
         }
@@ -149,6 +153,16 @@ fn argument_names() -> HashMap<Oid, (Vec<&'static str>, Vec<&'static str>)> {
             (oid, (names.split_whitespace().collect(), defaults))
         })
         .collect()
+}
+
+/// The names and types of OUT parameters, by function.
+fn output_parameters() -> HashMap<Oid, Vec<(&'static str, Oid)>> {
+    let outputs = |line: &'static str| {
+        let mut fields = line.split('\t');
+        let (oid, types, names) = (number(fields.next()?), fields.next()?, fields.next()?);
+        Some((oid, names.split(' ').zip(types.split(' ').map(number)).collect()))
+    };
+    include_str!("data/outputs.tsv").lines().filter_map(outputs).collect()
 }
 
 /// The numbers of direct arguments of ordered-set aggregates.
@@ -174,9 +188,11 @@ static TYPES: LazyLock<Vec<BuiltInType>> = LazyLock::new(|| {
 });
 
 /// The data of the tables whose rows are all PostgreSQL's own.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 20] = [
     ("pg_aggregate", include_str!("data/pg_aggregate.tsv")),
     ("pg_am", include_str!("data/pg_am.tsv")),
+    ("pg_amop", include_str!("data/pg_amop.tsv")),
+    ("pg_amproc", include_str!("data/pg_amproc.tsv")),
     ("pg_cast", include_str!("data/pg_cast.tsv")),
     ("pg_collation", include_str!("data/pg_collation.tsv")),
     ("pg_language", include_str!("data/pg_language.tsv")),
@@ -274,6 +290,7 @@ fn built_in(line: &'static str) -> BuiltIn {
         is_sql: field(16) == "sql",
         body: fields.get(17).copied().filter(|body| *body != "\\N"),
         names: Vec::new(),
+        outputs: Vec::new(),
         default_values: Vec::new(),
         direct: None,
     }
@@ -357,7 +374,10 @@ pub(super) fn operator_class(ty: Type) -> Oid {
     let lines = include_str!("data/pg_opclass.tsv").lines();
     lines
         .map(|line| line.split('\t').collect::<Vec<_>>())
-        .find(|fields| fields.get(6).is_some_and(|input| number(input) == oid))
+        .find(|fields| {
+            let is_default = fields.get(7) == Some(&"t");
+            is_default && fields.get(6).is_some_and(|input| number(input) == oid)
+        })
         .and_then(|fields| fields.first().map(|class| number(class)))
         .unwrap_or(0)
 }

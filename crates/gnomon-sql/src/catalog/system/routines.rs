@@ -44,7 +44,16 @@ impl<'a> Routine<'a> {
             mode: "IN",
             name: function.names.get(at).copied(),
             ty: *ty,
-            default: at.checked_sub(required).and_then(|at| function.default_values.get(at)).map(|text| (*text).to_owned()),
+            default: at
+                .checked_sub(required)
+                .and_then(|at| function.default_values.get(at))
+                .map(|text| (*text).to_owned()),
+        });
+        let outputs = function.outputs.iter().map(|(name, ty)| RoutineParameter {
+            mode: "OUT",
+            name: Some(*name),
+            ty: *ty,
+            default: None,
         });
         Routine {
             oid: function.oid,
@@ -56,7 +65,7 @@ impl<'a> Routine<'a> {
             body: function.source,
             is_immutable: function.volatility == b'i',
             is_strict: function.strict,
-            parameters: parameters.collect(),
+            parameters: parameters.chain(outputs).collect(),
         }
     }
 

@@ -37,6 +37,20 @@ pub(super) fn call(system: System<'_>, function: &str, arguments: &[Datum]) -> O
             };
             Ok(Datum::Array(Scalar::Oid, all.iter().copied().map(Datum::Oid).collect()))
         }
+        ("ts_token_type", [Datum::Oid(parser)]) => match reference::has_row("pg_ts_parser", *parser) {
+            true => Ok(rows(token_types())),
+            false => {
+                let message = format!("cache lookup failed for text search parser {parser}");
+                Err(SqlError::new(SqlState::INTERNAL_ERROR, message))
+            }
+        },
+        ("ts_token_type", [Datum::Text(parser)]) => match reference::object_named("pg_ts_parser", parser) {
+            Some(_) => Ok(rows(token_types())),
+            None => {
+                let message = format!("text search parser \"{parser}\" does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message))
+            }
+        },
         ("pg_stat_get_backend_idset", []) => {
             let count = i32::try_from(system.state.activities().len()).unwrap_or(i32::MAX);
             Ok(Datum::Array(Scalar::Int4, (1..=count).map(Datum::Int4).collect()))
@@ -70,6 +84,16 @@ fn foreign_keys() -> Vec<Vec<Datum>> {
         ])
     };
     include_str!("data/foreign_keys.tsv").lines().filter_map(row).collect()
+}
+
+/// The types of tokens that the parser of texts knows.
+fn token_types() -> Vec<Vec<Datum>> {
+    let row = |line: &str| {
+        let mut fields = line.split('\t');
+        let id = fields.next()?.parse().ok()?;
+        Some(vec![Datum::Int4(id), Datum::Text(fields.next()?.into()), Datum::Text(fields.next()?.into())])
+    };
+    include_str!("data/token_types.tsv").lines().filter_map(row).collect()
 }
 
 /// A table in partitions with these, or a partition alone.

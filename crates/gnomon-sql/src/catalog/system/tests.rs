@@ -45,7 +45,7 @@ fn rows_of_files_are_whole() {
             }
         }
     }
-    assert_eq!(tables, 18);
+    assert_eq!(tables, 20);
 }
 
 #[test]
