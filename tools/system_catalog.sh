@@ -7,7 +7,7 @@ out=$1
 ask() { psql -X -q -A -t -F '	' -v ON_ERROR_STOP=1 "$@"; }
 
 # The types that Gnomon has, and the pseudo-types that signatures mention.
-types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,700,701,705,1042,1043,1082,1083,1114,1184,1186,1700,2202,2203,2204,2205,2206,2249,2278,2950,3220,3734,3769,4089,4096,4191,5069"
+types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,194,700,701,705,1033,1042,1043,1082,1083,1114,1184,1186,1700,2202,2203,2204,2205,2206,2249,2278,2950,3220,3361,3402,3734,3769,4089,4096,4191,5017,5069"
 pseudo="269,325,2275,2276,2277,2279,2281,2283,2287,2776,3838,5077,5078,5079"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
@@ -21,9 +21,7 @@ select line from (
   union all
   select n.nspname, c.relname, a.attnum, E'\t' || a.attname || E'\t' ||
     case t.typname
-      when '_aclitem' then '_text' when 'pg_node_tree' then 'text'
       when 'anyarray' then '_text' when 'inet' then 'text'
-      when 'pg_ndistinct' then 'text' when 'pg_dependencies' then 'text' when 'pg_mcv_list' then 'text'
       when '_pg_statistic' then '_text' when '_regtype' then '_regtype'
       else coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), t.typname) end
     || E'\t' || case when a.attnotnull then 'not null' else '' end

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::types::{Datum, Scalar, Type, compare::compare};
 
-const EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_eq())));
+pub(super) const EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_eq())));
 const NOT_EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_ne())));
 const LESS: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_lt())));
 const LESS_OR_EQUAL: Eval = |_, a| Ok(Datum::Bool(matches!(a, [x, y] if compare(x, y).is_le())));

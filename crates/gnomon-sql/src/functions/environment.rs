@@ -4,7 +4,7 @@
 //! [`Environment::call`](crate::types::Environment::call) by their name. An upper layer that adds one adds a line.
 
 use super::declaration::{Declarations, DeclaredBody, Param};
-use crate::types::{Datum, Scalar, Type};
+use crate::types::{CatalogText, Datum, Scalar, Type};
 
 #[derive(Clone, Copy)]
 enum Strict {
@@ -99,6 +99,7 @@ pub(super) fn declare(all: &mut Declarations) {
         Text, Timestamptz, Void,
     };
 
+    const NODE_TREE: Type = Type::Catalog(CatalogText::NodeTree);
     let volatile: &[(&'static str, &[Type], Type, Strict)] = &[
         ("nextval", &[Regclass], Int8, Yes),
         ("currval", &[Regclass], Int8, Yes),
@@ -183,8 +184,8 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_ts_parser_is_visible", &[Oid], Bool, Yes),
         ("pg_ts_template_is_visible", &[Oid], Bool, Yes),
         ("format_type", &[Oid, Int4], Text, No),
-        ("pg_get_expr", &[Text, Oid], Text, Yes),
-        ("pg_get_expr", &[Text, Oid, Bool], Text, Yes),
+        ("pg_get_expr", &[NODE_TREE, Oid], Text, Yes),
+        ("pg_get_expr", &[NODE_TREE, Oid, Bool], Text, Yes),
         ("pg_get_indexdef", &[Oid], Text, Yes),
         ("pg_get_indexdef", &[Oid, Int4, Bool], Text, Yes),
         ("pg_get_constraintdef", &[Oid], Text, Yes),
@@ -208,7 +209,7 @@ pub(super) fn declare(all: &mut Declarations) {
         ("pg_get_statisticsobjdef", &[Oid], Text, Yes),
         ("pg_get_statisticsobjdef_columns", &[Oid], Text, Yes),
         ("pg_get_function_sqlbody", &[Oid], Text, Yes),
-        ("acldefault", &[Char, Oid], Type::Array(Scalar::Text), Yes),
+        ("acldefault", &[Char, Oid], Type::Array(Scalar::Aclitem), Yes),
         ("pg_get_serial_sequence", &[Text, Text], Text, Yes),
         ("pg_sequence_last_value", &[Regclass], Int8, Yes),
         ("pg_relation_is_publishable", &[Regclass], Bool, Yes),

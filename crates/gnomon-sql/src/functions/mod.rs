@@ -13,6 +13,7 @@
 //!
 //! Not here: AND, OR, NOT, CASE, COALESCE, NULLIF, GREATEST, LEAST, IS ..., which are no functions.
 
+mod acl;
 mod aggregates;
 mod arguments;
 mod arrays;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 #[cfg(test)]
 use super::declaration::{Declaration, DeclaredBody, Param};
 use super::{
-    aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
+    acl, aggregates, arrays, buckets, comparison, datetime, declaration::Declarations, encoding, environment,
     format, hashing, lexical, lsn, math, normal_form, operator_functions, operators, overlaps, pattern, sets,
     strings, system, template, trigonometry,
 };
@@ -20,6 +20,7 @@ pub(super) static FUNCTIONS: LazyLock<Declarations> = LazyLock::new(|| {
     buckets::declare(&mut all);
     strings::declare(&mut all);
     lexical::declare(&mut all);
+    acl::declare(&mut all);
     lsn::declare(&mut all);
     normal_form::declare(&mut all);
     encoding::declare(&mut all);
@@ -40,6 +41,7 @@ pub(super) static OPERATORS: LazyLock<Declarations> = LazyLock::new(|| {
     let mut all = Declarations::default();
     comparison::declare(&mut all);
     operators::declare(&mut all);
+    acl::declare_operators(&mut all);
     lsn::declare_operators(&mut all);
     pattern::declare_operators(&mut all);
     arrays::declare_operators(&mut all);

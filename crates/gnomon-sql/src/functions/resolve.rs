@@ -507,9 +507,14 @@ fn choose<'a>(candidates: &'a [Declaration], given: &[Type]) -> Result<Chosen<'a
     if left.len() > 1 && given.contains(&Type::Unknown) {
         left = by_category(left, given);
     }
-    match left.len() {
-        0 => Err(if undetermined { Failure::Undetermined } else { Failure::None }),
-        1 => left.pop().ok_or(Failure::None),
+    // Literals alone are taken for strings before anything else; an array of whatever elements fits as well as others.
+    let is_string = |param| matches!(param, Some(Param::Is(ty)) if Type::category(ty) == 'S');
+    match &left[..] {
+        [] => Err(if undetermined { Failure::Undetermined } else { Failure::None }),
+        [only] if undetermined && (0..given.len()).any(|i| !is_string(only.declaration.param_at(i))) => {
+            Err(Failure::Ambiguous)
+        }
+        [_] => left.pop().ok_or(Failure::None),
         _ => Err(Failure::Ambiguous),
     }
 }

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
+    acl,
     arguments::{array, count, integer, invalid, micros, numeric},
     arrays,
     declaration::{Declarations, DeclaredBody, Param},
@@ -105,6 +106,7 @@ impl SetFunctionRef {
             "regexp_split_to_table" => {
                 fixed(pattern::regexp_split(cx, arguments, "regexp_split_to_table")?.into_items())
             }
+            "aclexplode" => Box::new(acl::explode(cx, array(arguments, 0)?.1)?.into_iter().map(Ok)),
             // The catalog has them as rows in an array.
             name if system::columns(name).is_some() => {
                 let rows = [cx.environment.call(name, arguments)?];

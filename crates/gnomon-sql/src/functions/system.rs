@@ -63,6 +63,16 @@ const SETS: &[CatalogSet] = &[
             ("is_opt", Type::Bool),
         ],
     ),
+    (
+        "aclexplode",
+        &[Type::Array(Scalar::Aclitem)],
+        &[
+            ("grantor", Type::Oid),
+            ("grantee", Type::Oid),
+            ("privilege_type", Type::Text),
+            ("is_grantable", Type::Bool),
+        ],
+    ),
     ("ts_token_type", &[Type::Oid], TOKEN_TYPES),
     ("ts_token_type", &[Type::Text], TOKEN_TYPES),
     ("pg_tablespace_databases", &[Type::Oid], &[("pg_tablespace_databases", Type::Oid)]),

@@ -156,6 +156,8 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
             Datum::Char(byte)
         }
         Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
+        Type::Aclitem => return Err(no_function("input", ty)),
+        Type::Catalog(_) => return Err(text::no_input(ty)),
         Type::Array(scalar) => receive_array(bytes, scalar, 1, (modifier, encoding))?,
         Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, (modifier, encoding))?,
         Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, (modifier, encoding))?,
@@ -167,6 +169,12 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
         }
         Type::Void => Datum::text(""),
     })
+}
+
+/// The error of a type that has no binary form.
+fn no_function(direction: &str, ty: Type) -> SqlError {
+    let message = format!("no binary {direction} function available for type {}", ty.info().sql_name);
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
 }
 
 fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
@@ -258,6 +266,7 @@ pub fn send(datum: &Datum, ty: Type, encoding: Encoding, out: &mut Vec<u8>) -> R
         Datum::Float4(value) => out.extend(value.to_be_bytes()),
         Datum::Float8(value) => out.extend(value.to_be_bytes()),
         Datum::Numeric(value) => send_numeric(value, out),
+        Datum::Text(_) if ty == Type::Aclitem => return Err(no_function("output", ty)),
         Datum::Text(value) | Datum::Bpchar(value) => out.extend(&encoding.encode(value)?[..]),
         Datum::Bytea(bytes) => out.extend(&bytes[..]),
         Datum::Date(days) => out.extend(days.to_be_bytes()),

@@ -5,7 +5,7 @@
 //! explicit cast, through output and input; arrays cast as their elements do.
 
 use super::{
-    ColumnType, Context, Datum, Interval, Numeric, Type, TypeMod, compare,
+    CatalogText, ColumnType, Context, Datum, Interval, Numeric, Type, TypeMod, compare,
     datetime::{self, DAY},
     float, format_type, text,
 };
@@ -28,6 +28,7 @@ pub enum CastContext {
 /// The least context in which `from` becomes `to`; none if it never does.
 pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     use CastContext::{Assignment, Explicit, Implicit};
+    use CatalogText::{Dependencies, McvList, NDistinct};
     use Type::*;
     if from == to || from == Unknown {
         return Some(Implicit);
@@ -41,7 +42,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (Oidvector, Array(b)) => return cast_context(Oid, b.into()),
 
         (Bpchar, Name | Text | Varchar)
-        | (Char, Text)
+        | (Char | Catalog(_), Text)
+        | (Catalog(NDistinct | Dependencies | McvList), Bytea)
         | (Date, Timestamp | Timestamptz)
         | (Float4, Float8)
         | (Int2, Int4 | Int8 | Float4 | Float8 | Numeric)

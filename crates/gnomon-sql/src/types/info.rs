@@ -1,6 +1,6 @@
 //! Catalog data of each type: identifiers, names, sizes, categories, as `pg_type` of PostgreSQL 15 has it.
 
-use super::{Scalar, Type};
+use super::{CatalogText, Scalar, Type};
 
 /// A row of `pg_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ const fn row(
     let by_value = matches!(length, 1 | 2 | 4 | 8);
     let collation = match oid {
         19 | 1003 => 950,
-        25 | 1042 | 1043 | 1009 | 1014 | 1015 => 100,
+        25 | 1042 | 1043 | 1009 | 1014 | 1015 | 194 | 3361 | 3402 | 5017 => 100,
         _ => 0,
     };
     TypeInfo {
@@ -173,6 +173,13 @@ impl Type {
             Type::Oidvector => {
                 row(30, "oidvector", "oidvector", -1, 'A', false, 1013, "oidvectorin", 'i', 'p')
             }
+            Type::Aclitem => row(1033, "aclitem", "aclitem", 12, 'U', false, 1034, "aclitemin", 'i', 'p'),
+            Type::Catalog(CatalogText::NodeTree) => catalog_text(194, "pg_node_tree", "pg_node_tree_in"),
+            Type::Catalog(CatalogText::NDistinct) => catalog_text(3361, "pg_ndistinct", "pg_ndistinct_in"),
+            Type::Catalog(CatalogText::Dependencies) => {
+                catalog_text(3402, "pg_dependencies", "pg_dependencies_in")
+            }
+            Type::Catalog(CatalogText::McvList) => catalog_text(5017, "pg_mcv_list", "pg_mcv_list_in"),
             Type::Array(scalar) => array(scalar),
         }
     }
@@ -190,7 +197,8 @@ impl Type {
     /// Every type.
     pub fn all() -> impl Iterator<Item = Type> {
         let scalars = Scalar::ALL.iter().copied();
-        scalars.clone().map(Type::from).chain(scalars.map(Type::Array)).chain([Type::Void, Type::Unknown])
+        let with_arrays = scalars.clone().map(Type::from).chain(scalars.map(Type::Array));
+        with_arrays.chain([Type::Void, Type::Unknown]).chain(CatalogText::ALL.map(Type::Catalog))
     }
 
     /// Its `typcategory`.
@@ -202,6 +210,10 @@ impl Type {
     pub const fn preferred(self) -> bool {
         self.info().preferred
     }
+}
+
+const fn catalog_text(oid: u32, name: &'static str, input: &'static str) -> TypeInfo {
+    row(oid, name, name, -1, 'Z', false, 0, input, 'i', 'x')
 }
 
 const fn array(scalar: Scalar) -> TypeInfo {
@@ -244,6 +256,7 @@ const fn array(scalar: Scalar) -> TypeInfo {
         Scalar::Regdictionary => (Type::Regdictionary, "_regdictionary", "regdictionary[]"),
         Scalar::Int2vector => (Type::Int2vector, "_int2vector", "int2vector[]"),
         Scalar::Oidvector => (Type::Oidvector, "_oidvector", "oidvector[]"),
+        Scalar::Aclitem => (Type::Aclitem, "_aclitem", "aclitem[]"),
         Scalar::Record => (Type::Record, "_record", "record[]"),
     };
     let element = element.info();

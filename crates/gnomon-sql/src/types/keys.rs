@@ -283,6 +283,7 @@ fn decode_value(reader: &mut Reader, column: ColumnType) -> Result<Datum> {
             Datum::Numeric(numeric.fit(column.modifier).map_err(|_| damaged())?)
         }
         Type::Text | Type::Varchar | Type::Name | Type::Unknown | Type::Void => Datum::text(reader.text()?),
+        Type::Aclitem | Type::Catalog(_) => Datum::text(reader.text()?),
         Type::Bpchar => {
             let text = reader.text()?;
             Datum::Bpchar(text::fit_bpchar(&text, column.modifier, false).map_err(|_| damaged())?.into())

@@ -24,6 +24,7 @@ macro_rules! registered {
 }
 pub(crate) use registered;
 
+pub mod acl;
 pub mod binary;
 pub mod cast;
 pub mod collation;
@@ -66,6 +67,8 @@ macro_rules! scalars {
             Void,
             /// A literal or parameter whose type is not known yet.
             Unknown,
+            /// A type of values that only system tables hold.
+            Catalog(CatalogText),
         }
 
         /// The element types of arrays: every type but arrays, void and unknown. Apart so that [`Type`] is `Copy`.
@@ -91,11 +94,30 @@ macro_rules! scalars {
             pub fn scalar(self) -> Option<Scalar> {
                 match self {
                     $(Type::$name => Some(Scalar::$name),)*
-                    Type::Array(_) | Type::Void | Type::Unknown => None,
+                    Type::Array(_) | Type::Void | Type::Unknown | Type::Catalog(_) => None,
                 }
             }
         }
     };
+}
+
+/// A type of values that system tables hold and show as text, and that cannot be entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CatalogText {
+    /// `pg_node_tree`: an expression or a query.
+    NodeTree,
+    /// `pg_ndistinct`: numbers of different combinations of values.
+    NDistinct,
+    /// `pg_dependencies`: dependencies between columns.
+    Dependencies,
+    /// `pg_mcv_list`: the most common combinations of values.
+    McvList,
+}
+
+impl CatalogText {
+    /// Every such type.
+    pub const ALL: [CatalogText; 4] =
+        [CatalogText::NodeTree, CatalogText::NDistinct, CatalogText::Dependencies, CatalogText::McvList];
 }
 
 scalars! {
@@ -147,6 +169,8 @@ scalars! {
     Int2vector,
     /// An array of oid whose subscripts begin at 0: of system tables.
     Oidvector,
+    /// An item of an access control list: of system tables.
+    Aclitem,
     /// A row of values.
     Record,
 }
@@ -166,7 +190,7 @@ impl Type {
     pub fn has_order(self) -> bool {
         match self {
             Type::Array(scalar) => Type::from(scalar).has_order(),
-            ty => !matches!(ty, Type::Xid | Type::Cid),
+            ty => !matches!(ty, Type::Xid | Type::Cid | Type::Aclitem | Type::Catalog(_)),
         }
     }
 
@@ -225,8 +249,9 @@ impl From<Type> for ColumnType {
     }
 }
 
-/// A value. text, varchar and name share [`Datum::Text`], oid, xid, cid and the reg* types [`Datum::Oid`]; which one it is
-/// stands in the plan, not in the value. Everything else is told by the value itself.
+/// A value. text, varchar, name, aclitem and the types of [`CatalogText`] share [`Datum::Text`], oid, xid, cid and the
+/// reg* types [`Datum::Oid`]; which one it is stands in the plan, not in the value. Everything else is told by the value
+/// itself.
 ///
 /// Comparison, hashing: [`compare`]. There is no `PartialEq`, since SQL has more than one equality.
 #[derive(Clone, Debug)]
@@ -240,7 +265,7 @@ pub enum Datum {
     Float4(f32),
     Float8(f64),
     Numeric(Numeric),
-    /// text, varchar, name.
+    /// text, varchar, name, aclitem and the types of [`CatalogText`].
     Text(Box<str>),
     /// char(n), with its trailing blanks, which comparison ignores.
     Bpchar(Box<str>),

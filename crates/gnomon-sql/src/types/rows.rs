@@ -44,6 +44,7 @@ pub fn can_store(ty: Type) -> bool {
         Type::Tid | Type::Xid8 | Type::PgLsn => true,
         Type::Oid | Type::Xid | Type::Cid | registered!() => true,
         Type::Text | Type::Varchar | Type::Name | Type::Bytea | Type::Numeric => true,
+        Type::Aclitem | Type::Catalog(_) => true,
         // Its blanks at the end depend on the length of its column.
         Type::Bpchar => false,
         Type::Array(scalar) => can_store(scalar.into()),
@@ -141,7 +142,9 @@ fn encode_value(out: &mut Vec<u8>, datum: &Datum, ty: Type) -> Result<()> {
         }
         (Datum::PgLsn(value), Type::PgLsn) => out.extend(value.to_le_bytes()),
         (Datum::Uuid(value), Type::Uuid) => out.extend(value),
-        (Datum::Text(value), Type::Text | Type::Varchar | Type::Name) => put_bytes(out, value.as_bytes()),
+        (Datum::Text(value), Type::Text | Type::Varchar | Type::Name | Type::Aclitem | Type::Catalog(_)) => {
+            put_bytes(out, value.as_bytes());
+        }
         (Datum::Bpchar(value), Type::Bpchar) => put_bytes(out, compare::trim_blanks(value).as_bytes()),
         (Datum::Bytea(value), Type::Bytea) => put_bytes(out, value),
         (Datum::Numeric(value), Type::Numeric) => put_bytes(out, &numeric_bytes(value)),
@@ -331,7 +334,9 @@ impl<'a> Reader<'a> {
                 offset: u16::from_le_bytes(self.array()?),
             }),
             Type::Xid8 => Datum::Xid8(u64::from_le_bytes(self.array()?)),
-            Type::Text | Type::Varchar | Type::Name => Datum::text(self.text()?),
+            Type::Text | Type::Varchar | Type::Name | Type::Aclitem | Type::Catalog(_) => {
+                Datum::text(self.text()?)
+            }
             Type::Bpchar => {
                 let padded = text::fit_bpchar(self.text()?, column.modifier, false).map_err(|_| damaged())?;
                 Datum::Bpchar(padded.into())

@@ -83,6 +83,11 @@ pub(super) fn column_numbers(positions: &[usize]) -> Datum {
     Datum::Array(Scalar::Int2, positions.iter().map(|position| small(position + 1)).collect())
 }
 
+/// An access control list.
+pub(super) fn acl(items: impl IntoIterator<Item = String>) -> Datum {
+    Datum::Array(Scalar::Aclitem, items.into_iter().map(string).collect())
+}
+
 pub(super) fn strings(values: impl IntoIterator<Item = String>) -> Datum {
     Datum::Array(Scalar::Text, values.into_iter().map(string).collect())
 }

@@ -11,9 +11,10 @@
 //! `objects`, `activity` and `information` compute the rows. `reference` holds what PostgreSQL defines itself. This
 //! folder stands above `executor`, whose traits it implements, and below `session`.
 //!
-//! What it does not do: columns of types that Gnomon lacks have the nearest one (pg_node_tree and inet are text,
-//! aclitem[] is text[]); there is one role beside the predefined ones, the user of the session, which owns
-//! everything and may do everything; large tables of statistics and of features that Gnomon lacks are empty.
+//! What it does not do: columns of types that Gnomon lacks have the nearest one (inet is text, anyarray is text[], a
+//! domain of information_schema is the type under it); there is one role beside the predefined ones, the user of the
+//! session, which owns everything and may do everything; large tables of statistics and of features that Gnomon lacks
+//! are empty.
 
 mod access_rights;
 mod activity;

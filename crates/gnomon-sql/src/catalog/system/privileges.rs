@@ -3,7 +3,7 @@
 
 use super::{
     INFORMATION_SCHEMA_OID, OWNER, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, letter, oid, string, strings, yes},
+    builder::{Rows, acl, letter, oid, string, yes},
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -89,7 +89,7 @@ impl System<'_> {
     pub(super) fn initial_privileges(&self, schema: Oid) -> Option<Datum> {
         let is_shared = [SYSTEM_SCHEMA_OID, INFORMATION_SCHEMA_OID, PUBLIC_SCHEMA_OID].contains(&schema);
         let owner = self.role_in_acl(schema_owner(schema));
-        is_shared.then(|| strings([format!("{owner}=UC/{owner}"), format!("=U/{owner}")]))
+        is_shared.then(|| acl([format!("{owner}=UC/{owner}"), format!("=U/{owner}")]))
     }
 
     /// The name of a role as an access control list has it.
@@ -126,7 +126,7 @@ impl System<'_> {
         let grantee = if owner == 0 { "" } else { &grantor };
         let items = [("", public), (grantee, own)];
         let granted = items.into_iter().filter(|(_, privileges)| !privileges.is_empty());
-        Ok(strings(granted.map(|(role, privileges)| format!("{role}={privileges}/{grantor}"))))
+        Ok(acl(granted.map(|(role, privileges)| format!("{role}={privileges}/{grantor}"))))
     }
 }
 

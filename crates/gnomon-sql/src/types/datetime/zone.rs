@@ -286,8 +286,8 @@ impl PartialEq for Zone {
     }
 }
 
-/// The offset that an abbreviation had in its zone, and whether it was summer time: when it was last used at this time, else
-/// when it was first used after it, else whatever the zone has.
+/// The offset that an abbreviation had in its zone, and whether it was summer time: when it was last used at this time,
+/// else when it was first used after it, else whatever the zone has.
 fn use_of_abbreviation(name: &str, zone: &TimeZone, at: Timestamp) -> (i32, bool) {
     // A change at the instant itself counts.
     let after = Timestamp::from_second(at.as_second() + 1).unwrap_or(at);

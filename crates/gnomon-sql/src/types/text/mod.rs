@@ -4,6 +4,7 @@ mod array;
 
 use super::{
     ColumnType, Context, Datum, Numeric, Scalar, Tid, Type, TypeMod,
+    acl::AclItem,
     datetime::{self, round_to_precision},
     float, format_type,
     limit::check_bytes,
@@ -29,6 +30,12 @@ pub(super) fn malformed(ty: Type, text: &str) -> SqlError {
         SqlState::INVALID_TEXT_REPRESENTATION,
         format!("invalid input syntax for type {name}: \"{text}\""),
     )
+}
+
+/// The error of a value for a type that takes none from outside.
+pub(super) fn no_input(ty: Type) -> SqlError {
+    let message = format!("cannot accept a value of type {}", ty.info().sql_name);
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
 }
 
 /// Reads a value of a column type from its text.
@@ -69,6 +76,8 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         Type::Xid | Type::Cid => Datum::Oid(parse_transaction_number(text) as u32),
         Type::Xid8 => Datum::Xid8(parse_transaction_number(text)),
         registered!() => Datum::Oid(parse_object(cx, text, ty)?),
+        Type::Aclitem => Datum::text(AclItem::parse(cx.environment, text)?.shown(cx.environment)),
+        Type::Catalog(_) => return Err(no_input(ty)),
         Type::Array(scalar) => array::input(cx, text, scalar, modifier)?,
         Type::Int2vector => array::input_vector(cx, text, Scalar::Int2)?,
         Type::Oidvector => array::input_vector(cx, text, Scalar::Oid)?,
