@@ -11,7 +11,8 @@ types="16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,194,700,701,705,1033,1042,10
 pseudo="269,325,2275,2276,2277,2279,2281,2283,2287,2776,3838,5077,5078,5079"
 have="(t.oid in ($types,$pseudo) or t.typelem in ($types) and t.typcategory = 'A' and t.typname like '\_%' and t.typelem not in (705,2249,2278))"
 
-# A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL).
+# A line for each relation (schema.name, oid, kind), then an indented one for each column (name, type, whether NOT NULL,
+# the collation unless it is the type's).
 # What Gnomon has no type for goes by the nearest one.
 ask > "$out/relations.tsv" <<SQL
 select line from (
@@ -25,6 +26,9 @@ select line from (
       when '_pg_statistic' then '_text' when '_regtype' then '_regtype'
       else coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), t.typname) end
     || E'\t' || case when a.attnotnull then 'not null' else '' end
+    || case when a.attcollation = 950 and t.typname <> 'name'
+      and coalesce((select b.typname from pg_type b where b.oid = t.typbasetype), '') <> 'name'
+      and t.typname <> '_name' then E'\tC' else '' end
   from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
   join pg_type t on t.oid = a.atttypid
   where n.nspname in ('pg_catalog', 'information_schema') and c.relkind in ('r', 'v')

@@ -249,13 +249,7 @@ fn information_tables(system: System<'_>, rows: &mut Rows) {
 fn information_columns(system: System<'_>, rows: &mut Rows) {
     for relation in reference::RELATIONS.iter() {
         for (i, column) in relation.columns.iter().enumerate() {
-            let attribute = Attribute {
-                name: column.name.to_owned(),
-                ty: column.ty,
-                not_null: relation.not_null.get(i) == Some(&true),
-                column: None,
-                dropped: false,
-            };
+            let attribute = Attribute::of_system(relation, i, column);
             let name = (relation.schema, relation.name, relation.oid);
             information_column(system, name, i, &attribute, false, rows);
         }
@@ -286,8 +280,7 @@ fn information_column(
     let of_sequence = |value: fn(&crate::catalog::model::Sequence) -> i64| {
         option(sequence.map(|sequence| string(value(sequence).to_string())))
     };
-    let collation = attribute.column.map_or(ty.info().collation, |column| column.collation);
-    let collation = collation_name(collation).filter(|_| collation != DEFAULT_COLLATION);
+    let collation = collation_name(attribute.collation).filter(|_| attribute.collation != DEFAULT_COLLATION);
     let data_type = if ty.element().is_some() { "ARRAY".to_owned() } else { format_type(ty, None) };
     rows.add([
         ("table_catalog", catalog_name(system)),

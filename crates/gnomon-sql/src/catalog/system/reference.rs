@@ -14,7 +14,9 @@ use crate::{
     catalog::model::Oid,
     executor::VirtualColumn,
     functions,
-    types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, registered, text},
+    types::{
+        ColumnType, Context, Datum, FixedEnvironment, Row, Type, collation::collation_oid, registered, text,
+    },
 };
 
 /// A table of `pg_catalog` or `information_schema`.
@@ -27,6 +29,7 @@ pub(super) struct SystemRelation {
     pub(super) kind: u8,
     pub(super) columns: Vec<VirtualColumn>,
     pub(super) not_null: Vec<bool>,
+    pub(super) collations: Vec<Oid>,
 }
 
 /// A function as its signature tells.
@@ -86,6 +89,7 @@ pub(super) static RELATIONS: LazyLock<Vec<SystemRelation>> = LazyLock::new(|| {
                 let ty = Type::all().find(|ty| ty.info().typname == third).unwrap_or(Type::Text);
                 relation.columns.push(VirtualColumn { name: second, ty: ty.into() });
                 relation.not_null.push(next() == "not null");
+                relation.collations.push(collation_oid(next()).unwrap_or(ty.info().collation));
             }
             _ => {
                 let (schema, name) = first.split_once('.').unwrap_or(("pg_catalog", first));
@@ -98,6 +102,7 @@ pub(super) static RELATIONS: LazyLock<Vec<SystemRelation>> = LazyLock::new(|| {
                     kind,
                     columns: Vec::new(),
                     not_null: Vec::new(),
+                    collations: Vec::new(),
                 });
             }
         }

@@ -7,7 +7,8 @@ use gnomon_parser::{ast::Expr, visit::Visitor};
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
-    default_oid, definitions, privileges, reference,
+    default_oid, definitions, privileges,
+    reference::{self, SystemRelation},
     row_types::RowType,
     shown::Style,
     tree_number,
@@ -15,6 +16,7 @@ use super::{
 use crate::{
     Result,
     catalog::model::{Column, Constraint, Index, Oid, PartitionOf, Table},
+    executor::VirtualColumn,
     syntax::parse_expression,
     types::{ColumnType, Datum, Scalar, Type},
 };
@@ -44,6 +46,7 @@ struct Class<'a> {
 pub(super) struct Attribute<'a> {
     pub(super) name: String,
     pub(super) ty: ColumnType,
+    pub(super) collation: Oid,
     pub(super) not_null: bool,
     pub(super) column: Option<&'a Column>,
     pub(super) dropped: bool,
@@ -51,13 +54,29 @@ pub(super) struct Attribute<'a> {
 
 impl<'a> Attribute<'a> {
     fn plain(name: impl Into<String>, ty: ColumnType) -> Attribute<'a> {
-        Attribute { name: name.into(), ty, not_null: false, column: None, dropped: false }
+        let collation = ty.ty.info().collation;
+        Attribute { name: name.into(), ty, collation, not_null: false, column: None, dropped: false }
+    }
+
+    /// A column of a relation of the system, which has it at a position.
+    pub(super) fn of_system(
+        relation: &SystemRelation,
+        position: usize,
+        column: &VirtualColumn,
+    ) -> Attribute<'static> {
+        let plain = Attribute::plain(column.name, column.ty);
+        Attribute {
+            collation: relation.collations.get(position).copied().unwrap_or(plain.collation),
+            not_null: relation.not_null.get(position) == Some(&true),
+            ..plain
+        }
     }
 
     pub(super) fn of(column: &'a Column) -> Attribute<'a> {
         Attribute {
             name: column.name.clone(),
             ty: column.ty,
+            collation: column.collation,
             not_null: column.not_null,
             column: Some(column),
             dropped: column.dropped,
@@ -72,7 +91,11 @@ impl<'a> Object<'a> {
             Object::Table(table) => table.columns.iter().map(Attribute::of).collect(),
             Object::Index(table, index) => {
                 let columns = index.columns.iter().filter_map(|position| table.columns.get(*position));
-                columns.map(|column| Attribute::plain(column.name.clone(), column.ty)).collect()
+                let plain = |column: &Column| Attribute {
+                    collation: column.collation,
+                    ..Attribute::plain(column.name.clone(), column.ty)
+                };
+                columns.map(plain).collect()
             }
             Object::Sequence(_) => super::SEQUENCE_COLUMNS
                 .iter()
@@ -164,7 +187,7 @@ fn add_attribute(rows: &mut Rows, relation: Oid, number: usize, attribute: &Attr
         ("attisdropped", yes(attribute.dropped)),
         ("attislocal", yes(true)),
         ("attinhcount", Datum::Int4(0)),
-        ("attcollation", oid(column.map_or(info.collation, |column| column.collation))),
+        ("attcollation", oid(attribute.collation)),
     ]);
 }
 
@@ -328,10 +351,7 @@ pub(super) fn partitioned_tables(system: System<'_>, rows: &mut Rows) {
 pub(super) fn attributes(system: System<'_>, rows: &mut Rows) {
     for relation in reference::RELATIONS.iter() {
         for (i, column) in relation.columns.iter().enumerate() {
-            let attribute = Attribute {
-                not_null: relation.not_null.get(i) == Some(&true),
-                ..Attribute::plain(column.name, column.ty)
-            };
+            let attribute = Attribute::of_system(relation, i, column);
             add_attribute(rows, relation.oid, i + 1, &attribute);
         }
     }
