@@ -193,7 +193,14 @@ fn certificates_of_clients() {
         let connected =
             connect(&server, "localhost", &format!("?sslmode=require&password={password}{certificate}"));
         match (connected, expected) {
-            (Ok(mut client), None) => client.batch_execute("BEGIN").unwrap(),
+            (Ok(mut client), None) => {
+                let sql = "SELECT ssl, client_dn, issuer_dn IS NULL, version LIKE 'TLSv1._' FROM pg_stat_ssl";
+                let row = client.query_one(sql, &[]).unwrap();
+                let user = if certificate == bobs { "bob" } else { "ann" };
+                let subject = (!certificate.is_empty()).then(|| format!("/CN={user}"));
+                let shown = (row.get(0), row.get::<_, Option<String>>(1), row.get(2), row.get(3));
+                assert_eq!(shown, (true, subject, certificate.is_empty(), true));
+            }
             (Err(error), Some(expected)) => {
                 // A client that writes while it is being refused may see no more than its connection's end.
                 let is_cut = expected == "alert" && (error.contains("closed") || error.contains("reset"));
