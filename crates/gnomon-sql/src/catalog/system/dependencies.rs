@@ -10,10 +10,11 @@ use gnomon_parser::{
 use super::{
     Object, System,
     builder::{Rows, int, letter, oid, string},
-    default_oid, reference,
+    default_oid,
+    extensions::{EXTENSIONS, Extension},
+    reference,
     relations::columns_in,
     row_types::RowType,
-    statements::EXTENSIONS,
 };
 use crate::{
     catalog::{
@@ -128,6 +129,15 @@ impl Dependencies<'_> {
     }
 }
 
+/// The relations and functions of an extension: the catalog of each, and its identifier.
+fn members(extension: &Extension) -> impl Iterator<Item = (Oid, Oid)> {
+    let is_member = |name: &str| name.starts_with(extension.name);
+    let relations = reference::RELATIONS.iter().filter(move |relation| is_member(relation.name));
+    let functions = reference::FUNCTIONS.iter().filter(move |function| is_member(function.name));
+    let relations = relations.map(|relation| (PG_CLASS, relation.oid));
+    relations.chain(functions.map(|function| (PG_PROC, function.oid)))
+}
+
 /// `pg_depend`.
 pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
     let mut found = Dependencies { rows };
@@ -156,7 +166,7 @@ pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
         }
     }
     for extension in &EXTENSIONS {
-        for (class, object) in extension.members() {
+        for (class, object) in members(extension) {
             found.add((class, object, 0), (PG_EXTENSION, extension.oid, 0), b'e');
         }
     }

@@ -1,11 +1,10 @@
-//! Privileges in `information_schema`. The owner of everything has them all, and may grant them; everyone else has what
+//! Privileges in `information_schema`. The owner of everything has them all, and may grant them; other roles have what
 //! PostgreSQL gives to all roles unless it is revoked.
 
 use super::{
     SYSTEM_SCHEMA, System,
     builder::{Rows, string, yes_no},
-    information::catalog_name,
-    reference, routines,
+    catalog_name, reference, routines,
     usage::readable,
 };
 use crate::types::Datum;

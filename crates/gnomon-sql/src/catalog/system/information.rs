@@ -3,7 +3,7 @@
 use super::{
     INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
     builder::{Rows, int, option, string, yes_no},
-    grants, reference,
+    catalog_name, grants, reference,
     relations::{Attribute, columns_in},
     routines,
     shown::Style,
@@ -192,10 +192,6 @@ pub(super) fn information(system: System<'_>, view: &str, rows: &mut Rows) -> Re
         _ => {}
     }
     Ok(())
-}
-
-pub(super) fn catalog_name(system: System<'_>) -> Datum {
-    string(system.state.database())
 }
 
 /// The collations, each with further columns that are alike for all.

@@ -23,6 +23,7 @@ mod conformance;
 mod definitions;
 mod dependencies;
 mod display;
+mod extensions;
 mod facts;
 mod functions;
 mod grants;
@@ -63,6 +64,7 @@ use crate::{
 };
 
 pub use display::object_name;
+pub use extensions::EXTENSIONS;
 pub use functions::call;
 pub use names::{object_by_name, quote};
 pub use privileges::is_predefined_role;
@@ -74,7 +76,6 @@ pub use state::{
     Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
     StatementStatistics, SystemState, Usage,
 };
-pub use statements::EXTENSIONS;
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";
@@ -254,6 +255,11 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
         }
     }
     Ok(rows.finish())
+}
+
+/// The name of the database, which information_schema calls a catalog.
+fn catalog_name(system: System<'_>) -> Datum {
+    string(system.state.database())
 }
 
 /// Source of the rows of system tables.

@@ -9,7 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
-use super::statements::{EXTENSIONS, Extension};
+use super::extensions::{EXTENSIONS, Extension};
 use crate::{
     catalog::model::Oid,
     executor::VirtualColumn,

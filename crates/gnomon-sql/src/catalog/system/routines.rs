@@ -3,7 +3,7 @@
 use super::{
     SYSTEM_SCHEMA, System,
     builder::{Rows, int, option, string, yes_no},
-    information::catalog_name,
+    catalog_name,
     reference::{self, BuiltIn},
 };
 use crate::{

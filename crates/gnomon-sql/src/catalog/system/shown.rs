@@ -78,7 +78,8 @@ impl System<'_> {
         Some(self.expression_text(0, default, Some(parameter.ty), false))
     }
 
-    /// An expression over the columns of a table, or over none if its identifier is 0; as it is, if it does not fit the catalog.
+    /// An expression over the columns of a table, or over none if its identifier is 0; as it is, if it does not fit the
+    /// catalog.
     pub(super) fn expression_text(
         &self,
         table: Oid,

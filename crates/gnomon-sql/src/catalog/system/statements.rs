@@ -5,42 +5,9 @@
 use super::{
     DATABASE, OWNER, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
     builder::{Rows, oid, string, yes},
-    dependencies::{PG_CLASS, PG_PROC},
-    reference,
+    extensions::EXTENSIONS,
 };
-use crate::{
-    catalog::model::Oid,
-    types::{Datum, Numeric},
-};
-
-/// An extension of PostgreSQL's whose objects are always there.
-pub struct Extension {
-    pub(super) oid: Oid,
-    /// Its name.
-    pub name: &'static str,
-    /// The version whose form its objects have.
-    pub version: &'static str,
-    pub(super) comment: &'static str,
-}
-
-impl Extension {
-    /// Its relations and functions: the catalog of each, and its identifier.
-    pub(super) fn members(&self) -> impl Iterator<Item = (Oid, Oid)> {
-        let is_member = |name: &str| name.starts_with(self.name);
-        let relations = reference::RELATIONS.iter().filter(move |relation| is_member(relation.name));
-        let functions = reference::FUNCTIONS.iter().filter(move |function| is_member(function.name));
-        let relations = relations.map(|relation| (PG_CLASS, relation.oid));
-        relations.chain(functions.map(|function| (PG_PROC, function.oid)))
-    }
-}
-
-/// The extensions that there are.
-pub const EXTENSIONS: [Extension; 1] = [Extension {
-    oid: 9910,
-    name: "pg_stat_statements",
-    version: "1.10",
-    comment: "track planning and execution statistics of all SQL statements executed",
-}];
+use crate::types::{Datum, Numeric};
 
 /// `pg_extension`.
 pub(super) fn extensions(rows: &mut Rows) {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{
     Object, SYSTEM_SCHEMA, System,
     builder::{Rows, option, string},
+    catalog_name,
     dependencies::PG_CLASS,
-    information::catalog_name,
     reference, routines,
 };
 use crate::{
