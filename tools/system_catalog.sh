@@ -49,10 +49,10 @@ table pg_operator "select oid, oprname, oprnamespace, oprowner, oprkind, oprcanm
 table pg_cast "select c.oid, castsource, casttarget, castfunc, castcontext, castmethod from pg_cast c
   where castsource in (select oid from pg_type t where $have) and casttarget in (select oid from pg_type t where $have)
   order by oid"
-# The order of the table's index, in which lists of a family's classes are shown.
-opclasses="select * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)"
+# The order of the table, in which lists of a family's classes are shown.
+opclasses="select ctid as place, * from pg_opclass where opcmethod = 403 and opcintype in (select oid from pg_type t where $have)"
 table pg_opclass "select oid, opcmethod, opcname, opcnamespace, opcowner, opcfamily, opcintype, opcdefault, opckeytype
-  from ($opclasses) o order by opcmethod, opcname"
+  from ($opclasses) o order by place"
 table pg_opfamily "select oid, opfmethod, opfname, opfnamespace, opfowner from pg_opfamily
   where oid in (select opcfamily from ($opclasses) o) order by oid"
 families="select opcfamily from ($opclasses) o"
