@@ -97,7 +97,8 @@ impl<'a> Routine<'a> {
     /// The name that no other routine of its schema has.
     fn specific_name(&self) -> String {
         let suffix = format!("_{}", self.oid);
-        let end = self.name.floor_char_boundary(NAME_BYTES_MAX - suffix.len());
+        let room = self.name.len().min(NAME_BYTES_MAX - suffix.len());
+        let end = (0..=room).rfind(|end| self.name.is_char_boundary(*end)).unwrap_or(0);
         format!("{}{suffix}", &self.name[..end])
     }
 
