@@ -154,7 +154,7 @@ fn alter_type(
 }
 
 /// Views keep the types of their columns.
-fn refuse_retyping(ddl: &Ddl<'_>, table: &Arc<Table>, column: &str) -> Result<()> {
+fn refuse_retyping(ddl: &mut Ddl<'_>, table: &Arc<Table>, column: &str) -> Result<()> {
     for relation in with_partitions(ddl, table) {
         if let Some(view) = views_using(ddl, relation.oid, Some(column))?.first() {
             return Err(SqlError::new(

@@ -250,7 +250,7 @@ type Dependent = (Oid, String, String);
 
 /// Adds views that use an object, each with those that use it before the next one.
 fn add_dependents(
-    ddl: &Ddl<'_>,
+    ddl: &mut Ddl<'_>,
     views: Vec<Arc<View>>,
     what: &str,
     found: &mut Vec<Dependent>,
@@ -261,7 +261,8 @@ fn add_dependents(
         }
         let this = described(ddl, "view", &view.schema, &view.name);
         found.push((view.oid, this.clone(), what.to_owned()));
-        add_dependents(ddl, views_using(ddl, view.oid, None)?, &this, found)?;
+        let using = views_using(ddl, view.oid, None)?;
+        add_dependents(ddl, using, &this, found)?;
     }
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use gnomon_parser::{
     ast::{
-        ColumnReference, CommonTable, CreateView, DefinitionItem, Distinct, Expr, Ident, JoinCondition,
-        Query, QueryBody, RelationName, RelationReference, Select, Statement, TableReference, Target, With,
+        ColumnReference, CommonTable, CreateView, DefinitionItem, Distinct, Expr, Ident, Query, QueryBody,
+        RelationName, RelationReference, Select, Statement, TableReference, Target, With,
     },
     visit::Visitor,
 };
@@ -15,9 +15,10 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{Oid, View},
+        model::{Column, Oid, View},
     },
     context::{Name, query_of},
+    deparse::columns_used,
     query::{Binder, Planned, into_clause},
     settings::bool_word,
     sink::{Tag, tag},
@@ -241,17 +242,12 @@ fn relation_in_view(ddl: &Ddl<'_>, name: &RelationName) -> Option<Relation> {
     ddl.session.catalog().relation(name.schema.as_deref()?, &name.name)
 }
 
-/// The views whose queries name a relation, and a column if one is given.
-pub(super) fn views_using(ddl: &Ddl<'_>, oid: Oid, column: Option<&str>) -> Result<Vec<Arc<View>>> {
-    let catalog = ddl.session.catalog();
-    let columns = catalog.table_by_oid(oid).into_iter().flat_map(|table| &table.columns);
-    let place = columns
-        .take_while(|known| known.dropped || Some(&*known.name) != column)
-        .filter(|known| !known.dropped)
-        .count();
+/// The views whose queries name a relation, and use a column if one is given.
+pub(super) fn views_using(ddl: &mut Ddl<'_>, oid: Oid, column: Option<&str>) -> Result<Vec<Arc<View>>> {
+    let views: Vec<Arc<View>> = ddl.session.catalog().views().cloned().collect();
     let mut found = Vec::new();
-    for view in catalog.views() {
-        let query = query_of(view)?;
+    for view in views {
+        let query = query_of(&view)?;
         let mut visitor = EachRelation(|name: &RelationName| {
             break_if(match relation_in_view(ddl, name) {
                 Some(Relation::Table(table)) => table.oid == oid,
@@ -260,13 +256,31 @@ pub(super) fn views_using(ddl: &Ddl<'_>, oid: Oid, column: Option<&str>) -> Resu
             })
         });
         let names_relation = visitor.visit_query(&query).is_break();
-        let names_column =
-            column.is_none_or(|name| NamesColumn { name, place }.visit_query(&query).is_break());
-        if names_relation && names_column {
-            found.push(view.clone());
+        if names_relation && column.is_none_or(|column| uses_column(ddl, &view, &query, (oid, column))) {
+            found.push(view);
         }
     }
     Ok(found)
+}
+
+/// True if a view uses a column of a table, or a list renames the table's columns by their places up to it; also if the
+/// view's query does not fit the catalog, and so does not tell.
+fn uses_column(ddl: &mut Ddl<'_>, view: &View, query: &Query, (oid, column): (Oid, &str)) -> bool {
+    let Some(table) = ddl.session.catalog().table_by_oid(oid).cloned() else { return false };
+    let is_it = |(_, known): &(usize, &Column)| known.name == column;
+    let Some((place, (position, _))) = table.live_columns().enumerate().find(|(_, live)| is_it(live)) else {
+        return false;
+    };
+    let used = ddl.session.with_types(|types, catalog| columns_used(catalog, types, view));
+    let mut lists = ListsColumn { is_table: |name: &RelationName| is_table(ddl, name, oid), place };
+    match used {
+        Ok(used) if !used.contains(&(oid, position + 1)) => lists.visit_query(query).is_break(),
+        _ => true,
+    }
+}
+
+fn is_table(ddl: &Ddl<'_>, name: &RelationName, oid: Oid) -> bool {
+    matches!(relation_in_view(ddl, name), Some(Relation::Table(table)) if table.oid == oid)
 }
 
 /// Refuses a list of columns behind the alias of a join: a column that a table of the join gets would come between
@@ -293,41 +307,25 @@ fn refuse_columns_of_joins(query: &Query) -> Result<()> {
     }
 }
 
-/// Breaks off where a query names a column, of whatever table.
-struct NamesColumn<'n> {
-    name: &'n str,
-    /// The number of columns before it in its table.
-    place: usize,
-}
-
 fn break_if(found: bool) -> ControlFlow<()> {
     if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-impl Visitor for NamesColumn<'_> {
+/// Breaks off where a list renames the columns of a table by their places, up to one.
+struct ListsColumn<F> {
+    is_table: F,
+    /// The number of columns before it in the table.
+    place: usize,
+}
+
+impl<F: Fn(&RelationName) -> bool> Visitor for ListsColumn<F> {
     type Break = ();
 
     fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
-        break_if(match table {
-            // A list renames the columns of a table by their places.
-            TableReference::Relation(relation) => {
-                relation.alias.as_ref().is_some_and(|alias| alias.columns.len() > self.place)
-            }
-            TableReference::Join(join) => match &join.condition {
-                JoinCondition::Using(columns, _) => columns.iter().any(|column| *column.name == *self.name),
-                JoinCondition::None | JoinCondition::Natural | JoinCondition::On(_) => false,
-            },
-            TableReference::Function(_) | TableReference::Subquery(_) => false,
-        })?;
-        self.walk_table(table)
-    }
-
-    fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Column(column) = expr {
-            // A `*` that could not be written out stands for every column there was.
-            let is_named = column.fields.last().is_some_and(|name| *name.name == *self.name);
-            return break_if(column.has_star || is_named);
+        if let TableReference::Relation(relation) = table {
+            let listed = relation.alias.as_ref().map_or(0, |alias| alias.columns.len());
+            break_if(listed > self.place && (self.is_table)(&relation.name))?;
         }
-        self.walk_expr(expr)
+        self.walk_table(table)
     }
 }
