@@ -1,4 +1,4 @@
-//! Records of a binding, for printing a syntax tree as PostgreSQL prints an analysed one.
+//! Records of a binding, for printing a syntax tree as PostgreSQL prints an analysed one, and for what it depends on.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,8 +19,8 @@ pub struct Analysis {
     types: HashMap<*const ast::Expr, ColumnType>,
     /// Names of the columns of members of FROM.
     columns: HashMap<*const TableReference, Vec<String>>,
-    /// Columns of tables and views that are used: the relation, and the column's number in it from 1.
-    used: BTreeSet<(Oid, usize)>,
+    /// Relations of the catalog, each with the numbers of columns from 1, and 0 for itself.
+    uses: BTreeSet<(Oid, i16)>,
 }
 
 impl Analysis {
@@ -34,15 +34,20 @@ impl Analysis {
         self.columns.get(&ptr::from_ref(reference)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the columns of tables and views that are used: each relation with a column's number in it, from 1.
-    pub fn into_used_columns(self) -> BTreeSet<(Oid, usize)> {
-        self.used
+    /// Returns the relations of the catalog that are used, with 0, and the numbers of their columns that are.
+    pub fn uses(&self) -> &BTreeSet<(Oid, i16)> {
+        &self.uses
     }
 
-    /// Notes the use of a column. One that is computed, and a system column, is none of a table.
+    /// Notes the use of a relation of the catalog.
+    pub fn relation(&mut self, relation: Oid) {
+        self.uses.insert((relation, 0));
+    }
+
+    /// Notes the use of a column.
     pub fn column(&mut self, column: &ScopeColumn) {
-        if let (1.., Ok(number @ 1..)) = (column.table, usize::try_from(column.attribute)) {
-            self.used.insert((column.table, number));
+        if column.table != 0 {
+            self.uses.insert((column.table, column.attribute));
         }
     }
 

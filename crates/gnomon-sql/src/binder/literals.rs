@@ -1,5 +1,7 @@
 //! Literals of expressions that are kept as text: what the settings of a session make of them is fixed there.
 //!
+//! A literal that stands for a relation because of its place is made one that says so (see `syntax/kept.rs`).
+//!
 //! A literal of unknown type becomes a value where its place gives it a type, by the DateStyle, IntervalStyle, TimeZone
 //! and time of that moment. A kept text is read again under other settings, so such a literal is put into the form that
 //! every session reads as the same value.
@@ -13,6 +15,7 @@ use gnomon_parser::{
 
 use crate::{
     Result,
+    syntax::{is_relation_literal, relation_literal},
     types::{Context, Datum, Type, text},
 };
 
@@ -26,9 +29,11 @@ pub struct Literals {
     fixed: HashMap<*const Constant, FixedLiteral>,
 }
 
-struct FixedLiteral {
-    given: Box<str>,
-    fixed: Box<str>,
+enum FixedLiteral {
+    /// A text in place of the given one.
+    Text { given: Box<str>, fixed: Box<str> },
+    /// A relation.
+    Relation,
 }
 
 /// True if the text of a value of this type depends on settings.
@@ -54,11 +59,12 @@ impl Literals {
         context: &Context<'_>,
     ) -> Result<()> {
         let literal = usize::try_from(number).ok().and_then(|number| self.bound.get(number));
-        if let Some(literal) = literal
-            && depends_on_settings(ty)
-        {
+        let Some(literal) = literal else { return Ok(()) };
+        if depends_on_settings(ty) {
             let fixed = text::output(&Context::new(context.environment), value, ty)?;
-            self.fixed.insert(*literal, FixedLiteral { given: given.into(), fixed: fixed.into() });
+            self.fixed.insert(*literal, FixedLiteral::Text { given: given.into(), fixed: fixed.into() });
+        } else if ty == Type::Regclass {
+            self.fixed.insert(*literal, FixedLiteral::Relation);
         }
         Ok(())
     }
@@ -79,13 +85,21 @@ impl VisitorMut for Literals {
     type Break = ();
 
     fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Constant(constant) = expr
-            && let Some(FixedLiteral { given, fixed }) = self.fixed.get(&ptr::from_ref(constant))
-            && let Value::String(text) = &mut constant.value
-            && text == given
-        {
-            *text = fixed.clone();
+        if is_relation_literal(expr) {
+            return ControlFlow::Continue(());
         }
-        self.walk_expr(expr)
+        let Expr::Constant(constant) = expr else { return self.walk_expr(expr) };
+        match self.fixed.get(&ptr::from_ref(constant)) {
+            Some(FixedLiteral::Text { given, fixed }) => {
+                if let Value::String(text) = &mut constant.value
+                    && text == given
+                {
+                    *text = fixed.clone();
+                }
+            }
+            Some(FixedLiteral::Relation) => *expr = relation_literal(constant.clone()),
+            None => {}
+        }
+        ControlFlow::Continue(())
     }
 }

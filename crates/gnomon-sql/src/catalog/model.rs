@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::{PageSize, TreeId};
 
-use crate::{SqlError, SqlState, types::ColumnType};
+use crate::{SqlError, SqlState, syntax::with_row_renamed, types::ColumnType};
 
 /// An object identifier as PostgreSQL has it; those of users begin at 16384.
 pub type Oid = u32;
@@ -174,11 +174,18 @@ impl Index {
 pub struct Check {
     /// Its name.
     pub name: String,
-    /// The expression, as SQL text.
+    /// The expression, as SQL text, in which only the row of the table has the table's name: `t.*`.
     pub expression: String,
 }
 
 impl Check {
+    /// Returns it as a check of another table with the same columns, or of its table under another name.
+    pub fn of_table(&self, from: &str, to: &str) -> Check {
+        // A text that cannot be read is told of where it is bound.
+        let renamed = with_row_renamed(&self.expression, from, to);
+        Check { name: self.name.clone(), expression: renamed.unwrap_or_else(|_| self.expression.clone()) }
+    }
+
     /// The identifier of the check of a table (`pg_constraint.oid`).
     pub fn oid(&self, table: Oid) -> Oid {
         derived_oid(table, &self.name)

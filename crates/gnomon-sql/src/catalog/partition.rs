@@ -182,6 +182,7 @@ impl Table {
             partition_of: Some(PartitionOf { table: self.clone(), number }),
             primary_key: self.primary_key.as_ref().and_then(|index| alone(index, true)),
             indexes: self.indexes.iter().filter_map(|index| alone(index, false)).collect(),
+            checks: self.checks.iter().map(|check| check.of_table(&self.name, &partition.name)).collect(),
             ..Table::clone(self)
         })
     }

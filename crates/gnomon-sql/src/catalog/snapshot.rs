@@ -33,6 +33,16 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// Returns its identifier (`pg_class.oid`).
+    pub fn oid(&self) -> Oid {
+        match self {
+            Relation::Table(table) => table.oid,
+            Relation::Index(_, oid) => *oid,
+            Relation::Sequence(sequence) => sequence.oid,
+            Relation::View(view) => view.oid,
+        }
+    }
+
     /// Returns the word for its kind in PostgreSQL's messages.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -166,6 +176,10 @@ impl Catalog {
     /// The table, or partition of one, with this identifier.
     pub fn table_by_oid(&self, oid: Oid) -> Option<&Arc<Table>> {
         self.tables.get(&oid).or_else(|| self.partitions.get(&oid))
+    }
+    /// The view with this identifier.
+    pub fn view_by_oid(&self, oid: Oid) -> Option<&Arc<View>> {
+        self.views.get(&oid)
     }
     /// The sequence with this identifier.
     pub fn sequence_by_oid(&self, oid: Oid) -> Option<&Arc<Sequence>> {

@@ -1,10 +1,8 @@
 //! The state of a session that the system catalog shows: see [`SystemState`].
 
-use std::collections::BTreeSet;
-
 use gnomon_engine::{Csn, Error, Extent, TreeId, TxnId, lock::LockInfo};
 
-use super::{surroundings::Surroundings, two_phase};
+use super::{surroundings::Surroundings, two_phase, view::query_of};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
@@ -17,7 +15,7 @@ use crate::{
     },
     database::{advisory::Key, progress::Progress},
     deparse,
-    query::ByRelation,
+    query::{Binder, ByRelation},
     syntax::parse_expression,
     types::Context,
 };
@@ -58,8 +56,10 @@ impl SystemState for Surroundings {
             }
         }
     }
-    fn columns_used(&self, view: &View) -> Result<BTreeSet<(Oid, usize)>> {
-        deparse::columns_used(&self.view, &self.reading_context(), view)
+    fn uses(&self, view: &View) -> Result<Vec<(Oid, i16)>> {
+        let context = self.reading_context();
+        let analysis = Binder::new(&self.view, &context, &[]).analyse_query(&query_of(view)?)?;
+        Ok(analysis.uses().iter().copied().collect())
     }
     fn database(&self) -> &str {
         &self.view.database

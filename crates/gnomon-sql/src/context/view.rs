@@ -29,6 +29,11 @@ impl View {
         View { catalog, search_path, database, tables: RefCell::default() }
     }
 
+    /// Returns a view of another version of the catalog, by the same path.
+    pub(crate) fn with_catalog(&self, catalog: Arc<Catalog>) -> View {
+        View::new(catalog, self.search_path.clone(), self.database.clone())
+    }
+
     /// Returns how many look-ups of tables there were so far.
     pub(crate) fn mark(&self) -> usize {
         self.tables.borrow().len()
@@ -220,12 +225,7 @@ pub(crate) fn with_article(kind: &str) -> String {
 impl View {
     /// The identifier of the relation of this name.
     pub(crate) fn relation_oid(&self, name: &Name) -> Option<Oid> {
-        Some(match self.find(name)? {
-            Relation::Table(table) => table.oid,
-            Relation::Index(_, oid) => oid,
-            Relation::Sequence(sequence) => sequence.oid,
-            Relation::View(view) => view.oid,
-        })
+        self.find(name).map(|relation| relation.oid())
     }
 
     /// Schema and name of the relation with this identifier.

@@ -17,11 +17,12 @@ use super::{
     column::{ColumnSpec, add_column, column_spec, or_composite},
     column_of,
     constraint::{ConstraintSpec, add_constraint, constraint_spec},
-    drop::{described, drop_dependent_views, drop_views_that_fail, owned_sequences, remove_index},
+    dependents::Object,
+    drop::{drop_dependents, owned_sequences, remove_index},
     index::build_index,
     kind_name,
     moved::names_column,
-    partition::{refuse_key_column, refuse_only, refuse_partition, with_partitions},
+    partition::{refuse_key_column, refuse_only, refuse_partition},
     procedure::find_procedure,
     rename::set_schema,
     skip_missing,
@@ -281,7 +282,7 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             format!("cannot drop system column \"{}\"", name.name),
         )),
         AlterAction::DropColumn { name, if_exists, is_cascade } => match table.column(&name.name) {
-            Some(position) => alter_drop_column(ddl, table, position, *is_cascade).map(drop),
+            Some(position) => alter_drop_column(ddl, table, position, *is_cascade),
             None if *if_exists => {
                 ddl.notices.push(Notice::note(
                     SqlState::SUCCESSFUL_COMPLETION,
@@ -434,19 +435,14 @@ fn alter_add_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, spec: &ColumnSpec) ->
     Ok(())
 }
 
-fn alter_drop_column(
-    ddl: &mut Ddl<'_>,
-    table: &Arc<Table>,
-    position: usize,
-    cascade: bool,
-) -> Result<Arc<Table>> {
+fn alter_drop_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, position: usize, cascade: bool) -> Result<()> {
     let name = table.columns[position].name.clone();
     refuse_key_column(table, position, "drop")?;
-    for relation in with_partitions(ddl, table) {
-        let of = described(ddl, "table", &table.schema, &relation.name);
-        let what = format!("column {name} of {of}");
-        drop_dependent_views(ddl, relation.oid, &what, Some(&name), cascade)?;
-    }
+    let column = Object::Column(table.oid, position);
+    let what = column.describe(ddl)?;
+    drop_dependents(ddl, &[column], Some(&what), cascade)?;
+    // They may have been other parts of the table.
+    let Some(table) = &ddl.session.catalog().table_by_oid(table.oid).cloned() else { return Ok(()) };
     let mut changed = (**table).clone();
     for index in table.indexes.iter().filter(|index| index.depends_on(position)) {
         ddl.drop_index_trees(table, index)?;
@@ -483,9 +479,9 @@ fn alter_drop_column(
     if changed.primary_key.as_ref().is_some_and(|primary| primary.depends_on(position)) {
         // Rows keep their place only by number now.
         changed.primary_key = None;
-        return ddl.rewrite(table, changed, None);
+        return ddl.rewrite(table, changed, None).map(drop);
     }
-    ddl.change(|catalog| catalog.put_table(changed))
+    put(ddl, changed)
 }
 
 fn alter_drop_constraint(
@@ -494,6 +490,13 @@ fn alter_drop_constraint(
     name: &str,
     (if_exists, cascade): (bool, bool),
 ) -> Result<()> {
+    let index = table.constraint(name).and_then(model::Constraint::index);
+    if let Some(index) = index {
+        let key = Object::Key(table.oid, index.oid);
+        let what = key.describe(ddl)?;
+        drop_dependents(ddl, &[key], Some(&what), cascade)?;
+    }
+    let Some(table) = &ddl.session.catalog().table_by_oid(table.oid).cloned() else { return Ok(()) };
     let mut changed = (**table).clone();
     match table.constraint(name) {
         Some(model::Constraint::Check(_)) => {
@@ -502,10 +505,7 @@ fn alter_drop_constraint(
         }
         Some(model::Constraint::PrimaryKey(_)) => {
             changed.primary_key = None;
-            ddl.rewrite(table, changed, None)?;
-            let of = described(ddl, "table", &table.schema, &table.name);
-            let what = format!("constraint {name} on {of}");
-            drop_views_that_fail(ddl, table.oid, &what, cascade)
+            ddl.rewrite(table, changed, None).map(drop)
         }
         Some(model::Constraint::Unique(index)) => remove_index(ddl, table, index.oid).map(drop),
         Some(model::Constraint::NotNull(_)) | None => {

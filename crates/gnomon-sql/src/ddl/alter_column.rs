@@ -10,10 +10,10 @@ use gnomon_parser::{
 use super::{
     Ddl, clauses,
     column::bind_default,
+    dependents::views_of_column,
     identity::{add_identity, drop_identity, set_identity, set_identity_type},
-    partition::{refuse_key_column, with_partitions},
+    partition::refuse_key_column,
     refuse_null,
-    view::views_using,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -98,7 +98,7 @@ fn alter_type(
     using: Option<&Expr>,
 ) -> Result<()> {
     let column = table.columns[position].clone();
-    refuse_retyping(ddl, table, &column.name)?;
+    refuse_retyping(ddl, table, position)?;
     let ty = column_type(type_name)?;
     if let Some(identity) = column.identity {
         set_identity_type(ddl, identity, ty)?;
@@ -154,15 +154,10 @@ fn alter_type(
 }
 
 /// Views keep the types of their columns.
-fn refuse_retyping(ddl: &mut Ddl<'_>, table: &Arc<Table>, column: &str) -> Result<()> {
-    for relation in with_partitions(ddl, table) {
-        if let Some(view) = views_using(ddl, relation.oid, Some(column))?.first() {
-            return Err(SqlError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "cannot alter type of a column used by a view or rule",
-            )
-            .detail(format!("view {} depends on column \"{column}\"", view.name)));
-        }
-    }
-    Ok(())
+fn refuse_retyping(ddl: &mut Ddl<'_>, table: &Arc<Table>, position: usize) -> Result<()> {
+    let Some(view) = views_of_column(ddl, table, position)?.into_iter().next() else { return Ok(()) };
+    let (view, column) = (view.describe(ddl)?, &table.columns[position].name);
+    let message = "cannot alter type of a column used by a view or rule";
+    Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+        .detail(format!("rule _RETURN on {view} depends on column \"{column}\"")))
 }

@@ -3,27 +3,25 @@
 use std::sync::Arc;
 
 use gnomon_engine::TreeLock;
-use gnomon_parser::ast::{Drop, ObjectKind, Truncate};
+use gnomon_parser::ast::{Drop, ObjectKind, QualifiedName, Truncate};
 
 use super::{
-    Ddl, kind_name,
-    moved::Place,
-    partition::{drop_partition, truncate_partition, with_partitions},
+    Ddl,
+    dependents::{Dependents, Object},
+    kind_name,
+    partition::{drop_partition, truncate_partition},
     skip_missing,
-    view::views_using,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{Oid, Procedure, Sequence, Table, View},
+        model::{Oid, Sequence, Table},
         system::SYSTEM_SCHEMAS,
     },
-    context::{Name, SessionContext, query_of, with_article},
-    functions::quote_ident,
-    query::{plan_query, relation_of},
+    context::{Name, with_article},
+    query::relation_of,
     sink::{Tag, tag},
-    types::Type,
 };
 
 pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
@@ -45,26 +43,79 @@ pub(super) fn drop_objects(ddl: &mut Ddl<'_>, drop: &Drop) -> Result<Tag> {
     let kind = kind_name(*kind);
     let what = format!("DROP {}", kind.to_uppercase());
     ddl.begin(&what)?;
+    let mut originals = Vec::with_capacity(names.len());
     for name in names {
-        if is_schema {
-            let name = Name { schema: None, name: name.last().name.to_string() };
-            drop_schema(ddl, &name, *if_exists, *is_cascade)?;
-            continue;
-        }
-        let name = ddl.session.name(&relation_of(name)?)?;
-        let Some(relation) = ddl.session.view().find(&name) else {
-            if let Some(known) = name.of_system().filter(|known| known.kind() != kind) {
-                return Err(wrong_kind(&name, kind, known.kind()));
-            }
-            skip_missing(&name, kind, *if_exists, ddl.notices)?;
-            continue;
-        };
-        if relation.kind() != kind {
-            return Err(wrong_kind(&name, kind, relation.kind()));
-        }
-        drop_relation(ddl, relation, *is_cascade)?;
+        originals.extend(match is_schema {
+            true => find_schema(ddl, &name.last().name, *if_exists)?,
+            false => find_relation(ddl, name, kind, *if_exists)?,
+        });
     }
+    drop_all(ddl, &originals, *is_cascade)?;
     tag(what)
+}
+
+/// Returns the schema of a name; none if IF EXISTS lets it be missing.
+fn find_schema(ddl: &mut Ddl<'_>, name: &str, if_exists: bool) -> Result<Option<Object>> {
+    if let Some(schema) = ddl.session.catalog().schema(name) {
+        return Ok(Some(Object::Schema(schema.oid)));
+    }
+    let name = Name { schema: None, name: name.to_owned() };
+    if SYSTEM_SCHEMAS.contains(&&*name.name) {
+        return Err(needed(&format!("schema {name}")));
+    }
+    skip_missing(&name, "schema", if_exists, ddl.notices)?;
+    Ok(None)
+}
+
+/// Returns the relation of a name, which is to be of this kind; none if IF EXISTS lets it be missing.
+fn find_relation(
+    ddl: &mut Ddl<'_>,
+    name: &QualifiedName,
+    kind: &str,
+    if_exists: bool,
+) -> Result<Option<Object>> {
+    let name = ddl.session.name(&relation_of(name)?)?;
+    let Some(relation) = ddl.session.view().find(&name) else {
+        if let Some(known) = name.of_system().filter(|known| known.kind() != kind) {
+            return Err(wrong_kind(&name, kind, known.kind()));
+        }
+        skip_missing(&name, kind, if_exists, ddl.notices)?;
+        return Ok(None);
+    };
+    if relation.kind() != kind {
+        return Err(wrong_kind(&name, kind, relation.kind()));
+    }
+    Ok(Some(match relation {
+        Relation::Table(table) => Object::Table(table.oid),
+        Relation::Index(table, oid) => Object::Index(table.oid, oid),
+        Relation::Sequence(sequence) => Object::Sequence(sequence.oid),
+        Relation::View(view) => Object::View(view.oid),
+    }))
+}
+
+/// Drops objects that a statement names. Without CASCADE, nothing else may depend on them.
+fn drop_all(ddl: &mut Ddl<'_>, originals: &[Object], cascade: bool) -> Result<()> {
+    for original in originals {
+        refuse_required(ddl, original)?;
+    }
+    let what = match originals {
+        [only] => Some(only.describe(ddl)?),
+        _ => None,
+    };
+    drop_dependents(ddl, originals, what.as_deref(), cascade)?;
+    originals.iter().try_for_each(|original| remove(ddl, original))
+}
+
+/// Drops what depends on objects that `what` describes; without CASCADE, fails if anything does.
+pub(super) fn drop_dependents(
+    ddl: &mut Ddl<'_>,
+    originals: &[Object],
+    what: Option<&str>,
+    cascade: bool,
+) -> Result<()> {
+    let dependents = Dependents::of(ddl, originals)?;
+    dependents.admit(ddl, what, cascade)?;
+    dependents.objects.iter().try_for_each(|object| remove(ddl, object))
 }
 
 /// The error of a DROP of one kind of relation where the name has one of another.
@@ -81,20 +132,85 @@ pub(super) fn needed(what: &str) -> SqlError {
     )
 }
 
-fn drop_relation(ddl: &mut Ddl<'_>, relation: Relation, cascade: bool) -> Result<()> {
-    match relation {
-        Relation::Table(table) => drop_table(ddl, &table, cascade),
-        Relation::Index(table, oid) => drop_index(ddl, &table, oid),
-        Relation::Sequence(sequence) => drop_sequence(ddl, &sequence, cascade),
-        Relation::View(view) => drop_view(ddl, &view, cascade),
+/// Fails for a part of an object that goes only with that.
+fn refuse_required(ddl: &mut Ddl<'_>, object: &Object) -> Result<()> {
+    let (what, owner) = match object {
+        Object::Index(oid, index) => {
+            let catalog = ddl.session.catalog();
+            let Some(table) = catalog.table_by_oid(*oid) else { return Ok(()) };
+            let Some(index) = table.index(*index) else { return Ok(()) };
+            let owner = match table.whole_index(index) {
+                Some(whole) => format!("index {}", whole.name),
+                None if index.constraint => format!("constraint {} on table {}", index.name, table.name),
+                None => return Ok(()),
+            };
+            (format!("index {}", index.name), owner)
+        }
+        Object::Sequence(oid) => {
+            let catalog = ddl.session.catalog();
+            let Some(sequence) = catalog.sequence_by_oid(*oid) else { return Ok(()) };
+            let Some((table, position)) = sequence.owner else { return Ok(()) };
+            let column = catalog.table_by_oid(table).and_then(|table| table.columns.get(position));
+            let is_identity = column
+                .is_some_and(|column| column.identity.is_some_and(|identity| identity.sequence == *oid));
+            if !is_identity {
+                return Ok(());
+            }
+            (object.describe(ddl)?, Object::Column(table, position).describe(ddl)?)
+        }
+        _ => return Ok(()),
+    };
+    let message = format!("cannot drop {what} because {owner} requires it");
+    Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .hint(format!("You can drop {owner} instead.")))
+}
+
+/// Takes an object out, which may have gone with another one.
+fn remove(ddl: &mut Ddl<'_>, object: &Object) -> Result<()> {
+    let catalog = ddl.session.catalog();
+    let table = |oid: &Oid| catalog.table_by_oid(*oid).cloned();
+    match object {
+        Object::Schema(oid) => {
+            let oid = *oid;
+            ddl.change(|catalog| {
+                catalog.put_comment((oid, 0), None);
+                catalog.remove_schema(oid);
+            })
+        }
+        Object::Table(oid) => table(oid).map_or(Ok(()), |table| drop_table(ddl, &table)),
+        Object::Index(oid, index) => match table(oid) {
+            Some(table) => {
+                ddl.lock_table(&table, TreeLock::Exclusive)?;
+                remove_index(ddl, &table, *index).map(drop)
+            }
+            None => Ok(()),
+        },
+        Object::Sequence(oid) => {
+            ddl.lock_sequence(*oid, TreeLock::Exclusive)?;
+            ddl.change(|catalog| catalog.remove_sequence(*oid))
+        }
+        Object::View(oid) => ddl.change(|catalog| catalog.remove_view(*oid)),
+        Object::Procedure(oid) => ddl.change(|catalog| catalog.remove_procedure(*oid)),
+        Object::Default(oid, position) => change_table(ddl, table(oid), |table| {
+            table.columns[*position].default = None;
+        }),
+        Object::Check(oid, name) => change_table(ddl, table(oid), |table| {
+            table.checks.retain(|check| check.name != *name);
+        }),
+        // ALTER TABLE takes them out.
+        Object::Column(..) | Object::Key(..) => Ok(()),
     }
 }
 
-fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<()> {
-    for relation in with_partitions(ddl, table) {
-        let what = described(ddl, "table", &table.schema, &relation.name);
-        drop_dependent_views(ddl, relation.oid, &what, None, cascade)?;
-    }
+fn change_table(ddl: &mut Ddl<'_>, table: Option<Arc<Table>>, change: impl FnOnce(&mut Table)) -> Result<()> {
+    let Some(table) = table else { return Ok(()) };
+    ddl.lock_table(&table, TreeLock::Exclusive)?;
+    let mut changed = Arc::unwrap_or_clone(table);
+    change(&mut changed);
+    ddl.change(|catalog| catalog.put_table(changed)).map(drop)
+}
+
+fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>) -> Result<()> {
     if let Some(of) = &table.partition_of {
         return drop_partition(ddl, of);
     }
@@ -111,29 +227,6 @@ fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>, cascade: bool) -> Result<()
     })
 }
 
-fn drop_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> Result<()> {
-    let Some(index) = table.index(oid) else { return Ok(()) };
-    if let Some(whole) = table.whole_index(index) {
-        return Err(SqlError::new(
-            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("cannot drop index {} because index {} requires it", index.name, whole.name),
-        )
-        .hint(format!("You can drop index {} instead.", whole.name)));
-    }
-    if index.constraint {
-        return Err(SqlError::new(
-            SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-            format!(
-                "cannot drop index {} because constraint {} on table {} requires it",
-                index.name, index.name, table.name
-            ),
-        )
-        .hint(format!("You can drop constraint {} on table {} instead.", index.name, table.name)));
-    }
-    ddl.lock_table(table, TreeLock::Exclusive)?;
-    remove_index(ddl, table, oid).map(drop)
-}
-
 /// Takes an index other than the primary key out of its table, which is locked.
 pub(super) fn remove_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> Result<Arc<Table>> {
     let mut changed = (**table).clone();
@@ -142,222 +235,6 @@ pub(super) fn remove_index(ddl: &mut Ddl<'_>, table: &Arc<Table>, oid: Oid) -> R
         ddl.drop_index_trees(table, &index)?;
     }
     ddl.change(|catalog| catalog.put_table(changed))
-}
-
-fn drop_sequence(ddl: &mut Ddl<'_>, sequence: &Sequence, cascade: bool) -> Result<()> {
-    let uses = |table: &Table, position: usize| {
-        table.columns.get(position).is_some_and(|column| {
-            column.identity.is_some_and(|identity| identity.sequence == sequence.oid)
-                || column.default.as_deref().is_some_and(|default| mentions(default, sequence))
-        })
-    };
-    let catalog = ddl.session.catalog();
-    for table in catalog.tables() {
-        for position in (0..table.columns.len()).filter(|position| uses(table, *position)) {
-            let column = &table.columns[position];
-            if column.identity.is_some() || !cascade {
-                let dependent = if column.identity.is_some() {
-                    format!("column {} of table {}", column.name, table.name)
-                } else {
-                    format!("default value for column {} of table {}", column.name, table.name)
-                };
-                return Err(SqlError::new(
-                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!("cannot drop sequence {} because other objects depend on it", sequence.name),
-                )
-                .detail(format!("{dependent} depends on sequence {}", sequence.name))
-                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-            }
-            let of = described(ddl, "table", &table.schema, &table.name);
-            ddl.dropped.push(format!("default value for column {} of {of}", column.name));
-            ddl.lock_table(table, TreeLock::Exclusive)?;
-            let mut changed = match ddl.session.catalog().table_by_oid(table.oid) {
-                Some(table) => (**table).clone(),
-                None => continue,
-            };
-            changed.columns[position].default = None;
-            ddl.change(|catalog| catalog.put_table(changed))?;
-        }
-    }
-    let oid = sequence.oid;
-    ddl.lock_sequence(oid, TreeLock::Exclusive)?;
-    ddl.change(|catalog| catalog.remove_sequence(oid))
-}
-
-pub(super) fn drop_view(ddl: &mut Ddl<'_>, view: &View, cascade: bool) -> Result<()> {
-    let what = described(ddl, "view", &view.schema, &view.name);
-    drop_dependent_views(ddl, view.oid, &what, None, cascade)?;
-    let oid = view.oid;
-    ddl.change(|catalog| catalog.remove_view(oid))
-}
-
-/// Fails if views use a relation (or one of its columns), or with CASCADE drops them.
-pub(super) fn drop_dependent_views(
-    ddl: &mut Ddl<'_>,
-    oid: Oid,
-    what: &str,
-    column: Option<&str>,
-    cascade: bool,
-) -> Result<()> {
-    let dependent = views_using(ddl, oid, column)?;
-    drop_views(ddl, dependent, what, cascade)
-}
-
-/// Drops the views of a table whose queries no longer hold, since GROUP BY has relied on the primary key that the
-/// table had; without CASCADE the statement fails.
-pub(super) fn drop_views_that_fail(ddl: &mut Ddl<'_>, oid: Oid, what: &str, cascade: bool) -> Result<()> {
-    let mut dependent = Vec::new();
-    for view in views_using(ddl, oid, None)? {
-        let query = query_of(&view)?;
-        if ddl.session.with_types(|types, catalog| plan_query(&query, catalog, types, &[])).is_err() {
-            dependent.push(view);
-        }
-    }
-    drop_views(ddl, dependent, what, cascade)
-}
-
-fn drop_views(ddl: &mut Ddl<'_>, dependent: Vec<Arc<View>>, what: &str, cascade: bool) -> Result<()> {
-    if dependent.is_empty() {
-        return Ok(());
-    }
-    if !cascade {
-        let mut found = Vec::new();
-        add_dependents(ddl, dependent, what, &mut found)?;
-        return Err(still_used(what, found));
-    }
-    for view in dependent {
-        if ddl.session.catalog().views().any(|known| known.oid == view.oid) {
-            let dropped = described(ddl, "view", &view.schema, &view.name);
-            ddl.dropped.push(dropped);
-            drop_view(ddl, &view, true)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns an object's kind and name, with its schema if that is not on the search path.
-pub(super) fn described(ddl: &Ddl<'_>, kind: &str, schema: &str, name: &str) -> String {
-    let bare = Name { schema: None, name: name.to_owned() };
-    let is_visible = ddl.session.view().find(&bare).is_some_and(|found| Place::of(&found).schema == *schema);
-    match is_visible {
-        true => format!("{kind} {}", quote_ident(name)),
-        false => format!("{kind} {}.{}", quote_ident(schema), quote_ident(name)),
-    }
-}
-
-/// An object that depends on another one: its identifier, and both as errors describe them.
-type Dependent = (Oid, String, String);
-
-/// Adds views that use an object, each with those that use it before the next one.
-fn add_dependents(
-    ddl: &mut Ddl<'_>,
-    views: Vec<Arc<View>>,
-    what: &str,
-    found: &mut Vec<Dependent>,
-) -> Result<()> {
-    for view in views {
-        if found.iter().any(|(oid, ..)| *oid == view.oid) {
-            continue;
-        }
-        let this = described(ddl, "view", &view.schema, &view.name);
-        found.push((view.oid, this.clone(), what.to_owned()));
-        let using = views_using(ddl, view.oid, None)?;
-        add_dependents(ddl, using, &this, found)?;
-    }
-    Ok(())
-}
-
-/// The error for an object that others use.
-fn still_used(what: &str, dependents: Vec<Dependent>) -> SqlError {
-    let lines = dependents.into_iter().map(|(_, object, used)| format!("{object} depends on {used}"));
-    SqlError::new(
-        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-        format!("cannot drop {what} because other objects depend on it"),
-    )
-    .detail(lines.collect::<Vec<_>>().join("\n"))
-    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
-}
-
-/// Returns what a schema holds, and the views elsewhere that use it.
-fn schema_dependents(ddl: &mut Ddl<'_>, schema: &str) -> Result<Vec<Dependent>> {
-    let what = format!("schema {}", quote_ident(schema));
-    let catalog = ddl.session.catalog();
-    let mut held: Vec<(Oid, String)> = Vec::new();
-    for relation in catalog.relations_of(schema) {
-        let (oid, kind) = match &relation {
-            // They go with their tables, which are in the same schema.
-            Relation::Table(table) if table.partition_of.is_some() => continue,
-            Relation::Table(table) => (table.oid, "table"),
-            Relation::View(view) => (view.oid, "view"),
-            Relation::Sequence(sequence) if sequence.owner.is_none() => (sequence.oid, "sequence"),
-            Relation::Sequence(_) | Relation::Index(..) => continue,
-        };
-        held.push((oid, described(ddl, kind, schema, &Place::of(&relation).name)));
-    }
-    let procedures = catalog.procedures().filter(|procedure| procedure.schema == schema);
-    for oid in procedures.map(|procedure| procedure.oid).collect::<Vec<Oid>>() {
-        let name =
-            ddl.session.with_types(|types, _| Ok(types.environment.object_name(Type::Regprocedure, oid)))?;
-        held.push((oid, format!("function {}", name.unwrap_or_default())));
-    }
-    held.sort_unstable();
-    let mut found: Vec<Dependent> = Vec::new();
-    for (oid, this) in &held {
-        found.push((*oid, this.clone(), what.clone()));
-        let elsewhere = views_using(ddl, *oid, None)?;
-        let elsewhere = elsewhere.into_iter().filter(|view| held.iter().all(|(held, _)| *held != view.oid));
-        add_dependents(ddl, elsewhere.collect(), this, &mut found)?;
-    }
-    Ok(found)
-}
-
-fn drop_schema(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
-    let Some(schema) = ddl.session.catalog().schema(&name.name).cloned() else {
-        if SYSTEM_SCHEMAS.contains(&&*name.name) {
-            return Err(needed(&format!("schema {name}")));
-        }
-        return skip_missing(name, "schema", if_exists, ddl.notices);
-    };
-    let catalog = ddl.session.catalog();
-    if !catalog.schema_is_empty(&schema.name) {
-        let relations = catalog.relations_of(&schema.name);
-        let dependents = schema_dependents(ddl, &schema.name)?;
-        if !cascade {
-            return Err(still_used(&format!("schema {}", quote_ident(&schema.name)), dependents));
-        }
-        let told = std::mem::take(&mut ddl.dropped);
-        let of_schema = |procedure: &&Arc<Procedure>| procedure.schema == schema.name;
-        let procedures: Vec<Oid> =
-            catalog.procedures().filter(of_schema).map(|procedure| procedure.oid).collect();
-        for oid in procedures {
-            ddl.change(|catalog| catalog.remove_procedure(oid))?;
-        }
-        for relation in relations {
-            // A relation that went with an earlier one is gone already; indexes and owned sequences go with theirs.
-            let present = |session: &SessionContext, oid: Oid| session.view().relation_name(oid).is_some();
-            let oid = match &relation {
-                // They go with their tables, which are in the same schema.
-                Relation::Table(table) if table.partition_of.is_some() => continue,
-                Relation::Table(table) => table.oid,
-                Relation::View(view) => view.oid,
-                Relation::Sequence(sequence) if sequence.owner.is_none() => sequence.oid,
-                Relation::Sequence(_) | Relation::Index(..) => continue,
-            };
-            if present(ddl.session, oid) {
-                drop_relation(ddl, relation, true)?;
-            }
-        }
-        // Sequences whose owners stand in another schema are left.
-        for relation in ddl.session.catalog().relations_of(&schema.name) {
-            drop_relation(ddl, relation, true)?;
-        }
-        ddl.dropped = told;
-        ddl.dropped.extend(dependents.into_iter().map(|(_, object, _)| object));
-    }
-    ddl.change(|catalog| {
-        catalog.put_comment((schema.oid, 0), None);
-        catalog.remove_schema(schema.oid);
-    })
 }
 
 /// The sequences that columns of a table own.
@@ -401,15 +278,4 @@ pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
         }
     }
     tag("TRUNCATE TABLE")
-}
-
-/// The name of a sequence as the default of a serial column has it.
-fn quoted_name(sequence: &Sequence) -> String {
-    format!("'{}.{}'", quote_ident(&sequence.schema), quote_ident(&sequence.name).replace('\'', "''"))
-}
-
-/// True if a default draws from a sequence.
-fn mentions(default: &str, sequence: &Sequence) -> bool {
-    default.contains(&quoted_name(sequence))
-        || default.contains(&format!("'{}'", quote_ident(&sequence.name).replace('\'', "''")))
 }

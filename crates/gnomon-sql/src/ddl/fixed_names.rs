@@ -4,8 +4,7 @@
 use std::ops::ControlFlow;
 
 use gnomon_parser::{
-    Position,
-    ast::{Cast, Constant, Expr, FunctionCall, Ident, QualifiedName, Query, TypeName, Value},
+    ast::{Expr, Query},
     visit::VisitorMut,
 };
 
@@ -14,12 +13,9 @@ use crate::{
     context::View,
     functions::quote_ident,
     query::Binder,
-    syntax::{expression_text, query_text},
+    syntax::{expression_text, query_text, relation_string, set_relation_string},
     types::{Context, Type},
 };
-
-/// The functions whose first argument names a relation that an expression goes on using.
-const FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
 
 /// Returns the text to keep of an expression that `bind` binds, and what that gives.
 pub(super) fn fixed_expression_text<R>(
@@ -50,57 +46,17 @@ impl VisitorMut for FixedNames<'_> {
     type Break = ();
 
     fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(call) if is_system_name(&call.name, &FUNCTIONS) => self.fix_argument(call),
-            Expr::Cast(cast) if is_regclass(&cast.ty) => {
-                cast.ty = regclass();
-                if let Expr::Constant(constant) = &mut cast.operand {
-                    self.fix(constant);
-                }
-            }
-            _ => {}
+        if let Some(name) = relation_string(expr).and_then(|name| self.fixed(name)) {
+            set_relation_string(expr, name);
         }
         self.walk_expr(expr)
     }
 }
 
 impl FixedNames<'_> {
-    /// Makes the first argument a value of regclass, if it is a string.
-    fn fix_argument(&self, call: &mut FunctionCall) {
-        let Some(argument) = call.arguments.first_mut() else { return };
-        if let Expr::Constant(constant) = &argument.value
-            && matches!(constant.value, Value::String(_))
-        {
-            let operand = Expr::Constant(constant.clone());
-            let cast = Cast { operand, ty: regclass(), position: constant.position };
-            argument.value = Expr::Cast(Box::new(cast));
-        }
-    }
-
-    fn fix(&self, constant: &mut Constant) {
-        let Value::String(name) = &mut constant.value else { return };
-        let Ok(oid) = self.types.environment.object_by_name(Type::Regclass, name) else { return };
-        if let Some((schema, relation)) = self.view.relation_name(oid) {
-            *name = format!("{}.{}", quote_ident(&schema), quote_ident(&relation)).into();
-        }
-    }
-}
-
-/// The type, as it is kept: without its schema.
-fn regclass() -> TypeName {
-    let name = QualifiedName(vec![Ident::new("regclass")]);
-    TypeName { name, ..TypeName::system("regclass", Position::NONE) }
-}
-
-fn is_regclass(ty: &TypeName) -> bool {
-    ty.bounds.is_empty() && is_system_name(&ty.name, &["regclass"])
-}
-
-/// True if a name is one of these, of the system's schema.
-fn is_system_name(name: &QualifiedName, names: &[&str]) -> bool {
-    match &name.0[..] {
-        [name] => names.contains(&&*name.name),
-        [schema, name] => &*schema.name == "pg_catalog" && names.contains(&&*name.name),
-        _ => false,
+    fn fixed(&self, name: &str) -> Option<String> {
+        let oid = self.types.environment.object_by_name(Type::Regclass, name).ok()?;
+        let (schema, relation) = self.view.relation_name(oid)?;
+        Some(format!("{}.{}", quote_ident(&schema), quote_ident(&relation)))
     }
 }

@@ -7,15 +7,16 @@ use gnomon_parser::ast::{RelationName, TableLike};
 use super::{
     Ddl,
     column::sequence_name,
-    constraint::{ConstraintSpec, add_constraint},
+    constraint::{ConstraintSpec, add_constraint, with_bare_columns},
     index::{IndexKey, define_index},
+    moved::names_row,
     sequence::SequenceSpec,
 };
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{Column, Identity, Index, Oid, Table, derived_oid},
+        model::{Check, Column, Identity, Index, Oid, Table, derived_oid},
     },
     syntax::parse_expression,
 };
@@ -146,8 +147,18 @@ impl Model {
     pub(super) fn add_constraints(&mut self, ddl: &mut Ddl<'_>, table: &mut Table) -> Result<()> {
         let source = self.table.clone();
         if self.included.constraints {
-            for check in &source.checks {
-                let expression = Box::new(parse_expression(&check.expression)?);
+            let mut checks: Vec<&Check> = source.checks.iter().collect();
+            checks.sort_by(|a, b| a.name.cmp(&b.name));
+            for check in checks {
+                let expression = Box::new(with_bare_columns(&parse_expression(&check.expression)?, &source)?);
+                if names_row(&expression) {
+                    let detail = format!(
+                        "Constraint \"{}\" contains a whole-row reference to table \"{}\".",
+                        check.name, source.name
+                    );
+                    let message = "cannot convert whole-row table reference";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail));
+                }
                 let spec = ConstraintSpec::Check { name: Some(check.name.clone()), expression };
                 add_constraint(ddl, table, &spec)?;
                 self.commented.push((check.oid(source.oid), derived_oid(table.oid, &check.name)));

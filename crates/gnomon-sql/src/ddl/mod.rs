@@ -18,6 +18,7 @@ mod column;
 mod comment;
 mod constraint;
 mod create;
+mod dependents;
 mod drop;
 mod extension;
 mod fixed_names;

@@ -9,13 +9,13 @@ use std::{ops::ControlFlow, sync::Arc};
 use gnomon_engine::TreeLock;
 use gnomon_parser::{
     ast::{
-        Alias, ColumnReference, Constant, Expr, Ident, JoinCondition, Query, RelationName, RelationReference,
-        Select, TableReference, Target, Value,
+        Access, Alias, ColumnReference, Expr, Ident, JoinCondition, Query, RelationName, RelationReference,
+        Select, TableReference, Target,
     },
     visit::{Visitor, VisitorMut},
 };
 
-use super::{Ddl, partition::refuse_partition};
+use super::{Ddl, constraint::with_bare_columns, partition::refuse_partition};
 use crate::{
     Result, SqlError,
     catalog::{
@@ -24,8 +24,11 @@ use crate::{
     },
     context::query_of,
     functions::quote_ident,
-    query::plan_query,
-    syntax::{expression_text, parse_expression, query_text},
+    query::Binder,
+    syntax::{
+        expression_text, may_name_relations, parse_expression, query_text, relation_string,
+        set_relation_string,
+    },
 };
 
 /// A schema and a name in it.
@@ -65,6 +68,13 @@ pub(super) struct Move {
     pub(super) to: Place,
 }
 
+impl Move {
+    /// Returns the string that stands for the relation in stored expressions before it is moved.
+    fn literal(&self) -> String {
+        format!("'{}'", Place::of(&self.relation).quoted().replace('\'', "''"))
+    }
+}
+
 /// Moves relations. Their names are free.
 pub(super) fn move_relations(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
     let following = queries_that_follow(ddl, |query| {
@@ -74,7 +84,7 @@ pub(super) fn move_relations(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
     for of in moves {
         move_relation(ddl, of)?;
     }
-    follow_in_defaults(ddl, moves)?;
+    follow_in_expressions(ddl, moves)?;
     put_queries(ddl, following)
 }
 
@@ -85,6 +95,12 @@ fn move_relation(ddl: &mut Ddl<'_>, of: &Move) -> Result<()> {
             refuse_partition(table, "renaming")?;
             ddl.lock_table(table, TreeLock::Exclusive)?;
             let mut changed = (**table).clone();
+            for check in &mut changed.checks {
+                // Older texts have names of the table in other places too.
+                let bare = with_bare_columns(&parse_expression(&check.expression)?, table)?;
+                check.expression = expression_text(&bare)?;
+                *check = check.of_table(&table.name, &name);
+            }
             (changed.schema, changed.name) = (schema, name);
             ddl.change(|catalog| catalog.put_table(changed)).map(drop)
         }
@@ -98,40 +114,79 @@ fn move_relation(ddl: &mut Ddl<'_>, of: &Move) -> Result<()> {
             (changed.schema, changed.name) = (schema, name);
             ddl.change(|catalog| catalog.put_sequence(changed)).map(drop)
         }
-        // They go with their tables.
-        Relation::Index(..) => Ok(()),
+        // Their schema is that of their tables.
+        Relation::Index(table, oid) => {
+            let mut changed = match ddl.session.catalog().table_by_oid(table.oid) {
+                Some(table) => (**table).clone(),
+                None => return Ok(()),
+            };
+            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
+            indexes.filter(|index| index.oid == *oid).for_each(|index| index.name.clone_from(&name));
+            ddl.change(|catalog| catalog.put_table(changed)).map(drop)
+        }
     }
 }
 
-/// Defaults that draw from sequences go by their new names.
-fn follow_in_defaults(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
-    let texts: Vec<(String, String)> = moves
-        .iter()
-        .filter(|of| matches!(of.relation, Relation::Sequence(_)))
-        .map(|of| (literal(&Place::of(&of.relation)), literal(&of.to)))
-        .collect();
+/// Lets the strings of defaults and CHECKs that stand for moved relations follow.
+fn follow_in_expressions(ddl: &mut Ddl<'_>, moves: &[Move]) -> Result<()> {
     let catalog = ddl.session.catalog();
+    let stale = |text: &str| may_name_relations(text) && moves.iter().any(|of| text.contains(&of.literal()));
     for table in catalog.tables() {
-        let stale = |default: &str| texts.iter().any(|(old, _)| default.contains(old));
-        if !table.columns.iter().filter_map(|column| column.default.as_deref()).any(stale) {
+        let defaults = table.columns.iter().filter_map(|column| column.default.as_deref());
+        if !defaults.chain(table.checks.iter().map(|check| &*check.expression)).any(stale) {
             continue;
         }
         ddl.lock_table(table, TreeLock::Exclusive)?;
         let Some(table) = ddl.session.catalog().table_by_oid(table.oid).cloned() else { continue };
         let mut changed = (*table).clone();
-        for default in changed.columns.iter_mut().filter_map(|column| column.default.as_mut()) {
-            for (old, new) in &texts {
-                *default = default.replace(old, new);
-            }
+        let defaults = changed.columns.iter_mut().filter_map(|column| column.default.as_mut());
+        let checks = changed.checks.iter_mut().map(|check| &mut check.expression);
+        for text in defaults.chain(checks).filter(|text| stale(text)) {
+            *text = with_moved_strings(text, moves)?;
         }
         ddl.change(|catalog| catalog.put_table(changed))?;
+    }
+    for procedure in catalog.procedures() {
+        let mut changed = (**procedure).clone();
+        let defaults = changed.parameters.iter_mut().filter_map(|parameter| parameter.default.as_mut());
+        let mut is_changed = false;
+        for text in defaults.filter(|text| stale(text)) {
+            *text = with_moved_strings(text, moves)?;
+            is_changed = true;
+        }
+        if is_changed {
+            ddl.change(|catalog| catalog.put_procedure(changed))?;
+        }
     }
     Ok(())
 }
 
-/// Returns the string that stands for a relation in a stored expression.
-fn literal(place: &Place) -> String {
-    format!("'{}'", place.quoted().replace('\'', "''"))
+/// Returns a stored expression whose strings stand for moved relations by their new names.
+fn with_moved_strings(text: &str, moves: &[Move]) -> Result<String> {
+    struct Replace<'m>(&'m [Move]);
+    impl VisitorMut for Replace<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            for of in self.0 {
+                if replace_string(expr, &Place::of(&of.relation), &of.to) {
+                    break;
+                }
+            }
+            self.walk_expr(expr)
+        }
+    }
+    let mut expr = parse_expression(text)?;
+    let _: ControlFlow<()> = Replace(moves).visit_expr(&mut expr);
+    expression_text(&expr)
+}
+
+/// Replaces a string that stands for a relation; returns true if that was done.
+fn replace_string(expr: &mut Expr, from: &Place, to: &Place) -> bool {
+    let is_meant = relation_string(expr).is_some_and(|string| string == from.quoted());
+    if is_meant {
+        set_relation_string(expr, to.quoted());
+    }
+    is_meant
 }
 
 /// A column that gets another name.
@@ -184,7 +239,9 @@ pub(super) fn put_queries(ddl: &mut Ddl<'_>, following: Vec<(Oid, Query)>) -> Re
     for (oid, query) in following {
         let found = ddl.session.catalog().views().find(|view| view.oid == oid).cloned();
         let Some(view): Option<Arc<View>> = found else { continue };
-        let bound = ddl.session.with_types(|types, catalog| plan_query(&query, catalog, types, &[]));
+        let bound = ddl
+            .session
+            .with_types(|types, catalog| Binder::new(catalog, types, &[]).analyse_query(&query).map(drop));
         if let Err(error) = bound {
             return Err(refused(&view).detail(error.to_string()));
         }
@@ -323,14 +380,10 @@ impl VisitorMut for ReplaceRelation<'_> {
     }
 
     fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Column(column) => self.replace_in(column),
-            Expr::Constant(Constant { value: Value::String(text), .. }) if **text == *self.from.quoted() => {
-                *text = self.to.quoted().into();
-                self.is_changed = true;
-            }
-            _ => {}
+        if let Expr::Column(column) = expr {
+            self.replace_in(column);
         }
+        self.is_changed |= replace_string(expr, self.from, self.to);
         self.walk_expr(expr)
     }
 }
@@ -412,11 +465,22 @@ impl VisitorMut for ReplaceColumn<'_> {
     }
 
     fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Column(column) = expr
-            && self.is_meant(column)
-            && let Some(name) = column.fields.last_mut()
-        {
-            name.name = self.to.into();
+        match expr {
+            Expr::Column(column) if self.is_meant(column) => {
+                if let Some(name) = column.fields.last_mut() {
+                    name.name = self.to.into();
+                }
+            }
+            Expr::Indirection(parts) => {
+                if let (Expr::Column(row), [Access::Field(field), ..]) = (&parts.base, &mut parts.path[..])
+                    && *field.name == *self.from
+                    && let [name] = &row.fields[..]
+                    && self.own.contains(&name.name)
+                {
+                    field.name = self.to.into();
+                }
+            }
+            _ => {}
         }
         self.walk_expr(expr)
     }
@@ -445,8 +509,23 @@ pub(super) fn names_column(text: &str, column: &str) -> Result<bool> {
     Ok(Find(column).visit_expr(&parse_expression(text)?).is_break())
 }
 
-/// A stored expression with a column renamed.
-pub(super) fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
+/// True if an expression names the row of its table.
+pub(super) fn names_row(expr: &Expr) -> bool {
+    struct Find;
+    impl Visitor for Find {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Column(ColumnReference { has_star: true, .. }) => ControlFlow::Break(()),
+                expr => self.walk_expr(expr),
+            }
+        }
+    }
+    Find.visit_expr(expr).is_break()
+}
+
+/// Returns the text of an expression with a column renamed.
+pub(super) fn rename_in(mut expr: Expr, from: &str, to: &str) -> Result<String> {
     struct Replace<'n>(&'n str, &'n str);
     impl VisitorMut for Replace<'_> {
         type Break = ();
@@ -460,7 +539,6 @@ pub(super) fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
             self.walk_expr(expr)
         }
     }
-    let mut expr = parse_expression(text)?;
     let _: ControlFlow<()> = Replace(from, to).visit_expr(&mut expr);
     expression_text(&expr)
 }

@@ -7,6 +7,7 @@ use gnomon_parser::ast::{AlterTable, Ident, ObjectKind, Rename, RenamedPart};
 
 use super::{
     Ddl, column_of,
+    constraint::with_bare_columns,
     drop::owned_sequences,
     kind_name,
     moved::{Move, Place, RenamedColumn, move_relations, put_queries, queries_with_column, rename_in},
@@ -22,6 +23,7 @@ use crate::{
     },
     context::{Name, with_article},
     sink::{Tag, tag},
+    syntax::parse_expression,
 };
 
 fn put(ddl: &mut Ddl<'_>, table: Table) -> Result<()> {
@@ -87,12 +89,8 @@ fn rename_relation(ddl: &mut Ddl<'_>, kind: &str, name: &Name, if_exists: bool, 
         Some(Relation::Index(table, oid)) => {
             refuse_partition(&table, "renaming an index")?;
             refuse_taken(&view, &table.schema, to)?;
-            let mut changed = (*table).clone();
-            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
-            for index in indexes.filter(|index| index.oid == oid) {
-                index.name = to.to_owned();
-            }
-            ddl.change(|catalog| catalog.put_table(changed))?;
+            let to = Place { schema: table.schema.clone(), name: to.to_owned() };
+            move_relations(ddl, &[Move { relation: Relation::Index(table, oid), to }])?;
         }
         Some(relation) => {
             let Place { schema, .. } = Place::of(&relation);
@@ -190,7 +188,9 @@ fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) 
     let mut changed = (**table).clone();
     changed.columns[position].name = to.to_owned();
     for check in &mut changed.checks {
-        check.expression = rename_in(&check.expression, from, to)?;
+        // Older texts have names of the table in other places too.
+        let bare = with_bare_columns(&parse_expression(&check.expression)?, table)?;
+        check.expression = rename_in(bare, from, to)?;
     }
     put(ddl, changed)?;
     put_queries(ddl, following)
@@ -230,32 +230,29 @@ fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str
             format!("constraint \"{to}\" for relation \"{}\" already exists", table.name),
         ));
     }
-    let mut changed = (**table).clone();
     match table.constraint(from) {
         Some(model::Constraint::Check(check)) => {
             // Its comment goes with its name.
             let comment = ddl.session.catalog().comment((check.oid(table.oid), 0)).map(str::to_owned);
+            let mut changed = (**table).clone();
             changed
                 .checks
                 .iter_mut()
                 .filter(|check| check.name == from)
                 .for_each(|check| to.clone_into(&mut check.name));
             put(ddl, changed)?;
-            return ddl.change(|catalog| {
+            ddl.change(|catalog| {
                 catalog.put_comment((derived_oid(table.oid, to), 0), comment.as_deref());
-            });
+            })
         }
-        Some(model::Constraint::PrimaryKey(_) | model::Constraint::Unique(_)) => {
+        Some(model::Constraint::PrimaryKey(index) | model::Constraint::Unique(index)) => {
             refuse_taken(&ddl.session.view(), &table.schema, to)?;
-            let indexes = changed.primary_key.iter_mut().chain(&mut changed.indexes);
-            indexes.filter(|index| index.name == from).for_each(|index| to.clone_into(&mut index.name));
+            let to = Place { schema: table.schema.clone(), name: to.to_owned() };
+            move_relations(ddl, &[Move { relation: Relation::Index(table.clone(), index.oid), to }])
         }
-        Some(model::Constraint::NotNull(_)) | None => {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
-            ));
-        }
+        Some(model::Constraint::NotNull(_)) | None => Err(SqlError::new(
+            SqlState::UNDEFINED_OBJECT,
+            format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
+        )),
     }
-    put(ddl, changed)
 }

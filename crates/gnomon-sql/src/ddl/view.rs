@@ -1,6 +1,6 @@
-//! CREATE VIEW, and what views use.
+//! CREATE VIEW.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use gnomon_parser::{
     ast::{
@@ -14,11 +14,11 @@ use super::{Ddl, clauses, fixed_names::fixed_query_text, refuse_taken, storage::
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
-        Relation,
-        model::{Column, Oid, View},
+        Catalog, Relation,
+        model::{Oid, View},
+        system::relations_of_query,
     },
-    context::{Name, query_of},
-    deparse::columns_used,
+    context::query_of,
     query::{Binder, Planned, into_clause},
     settings::bool_word,
     sink::{Tag, tag},
@@ -147,6 +147,9 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     for (i, column) in planned.columns.iter().enumerate() {
         let ty = match column.ty.ty {
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
+            Type::Record if is_row_of_relation(&query, i) => {
+                return Err(SqlError::unsupported("a view with a column of a row type"));
+            }
             ty if ty.is_pseudo() => {
                 let message = format!("column \"{}\" has pseudo-type {}", column.name, format_type(ty, None));
                 return Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));
@@ -171,11 +174,35 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     };
     let text = ddl.session.with_types(|types, view| fixed_query_text(&mut query, types, view))?;
     let made = View { oid, schema, name: name.name, columns, query: text, options };
-    if old.is_some() && views_using_query(ddl, &query)?.contains(&oid) {
+    if old.is_some() && views_using_query(&view.catalog, &query)?.contains(&oid) {
         return Err(SqlError::unsupported(format!("a view that uses itself (view \"{}\")", made.name)));
     }
     ddl.change(|catalog| catalog.put_view(made))?;
     tag("CREATE VIEW")
+}
+
+/// True if an item of the select list is the row of a relation of the catalog, whose type PostgreSQL has.
+fn is_row_of_relation(query: &Query, item: usize) -> bool {
+    struct Find<'n>(&'n str);
+    impl Visitor for Find<'_> {
+        type Break = ();
+        fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
+            match table {
+                TableReference::Relation(relation) => {
+                    let alias = relation.alias.as_ref().map_or(&relation.name.name, |alias| &alias.name);
+                    let is_found = relation.name.schema.is_some() && *alias.name == *self.0;
+                    if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                }
+                table => self.walk_table(table),
+            }
+        }
+    }
+    let QueryBody::Select(select) = &query.body else { return false };
+    let Some(Expr::Column(column)) = select.targets.get(item).map(|target| &target.value) else {
+        return false;
+    };
+    let name = column.fields.last().map_or("", |name| &*name.name);
+    select.from.iter().any(|table| Find(name).visit_table(table).is_break())
 }
 
 /// Fails unless a view that is replaced keeps its columns.
@@ -202,85 +229,18 @@ fn check_replaced(old: &[(String, ColumnType)], new: &[(String, ColumnType)]) ->
     Ok(())
 }
 
-/// Visits the relations that a query names.
-struct EachRelation<F>(F);
-
-impl<F: FnMut(&RelationName) -> ControlFlow<()>> Visitor for EachRelation<F> {
-    type Break = ();
-
-    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
-        (self.0)(name)
-    }
-}
-
 /// The views that a query uses, through other views too.
-fn views_using_query(ddl: &Ddl<'_>, query: &Query) -> Result<Vec<Oid>> {
-    let mut found: Vec<Arc<View>> = Vec::new();
-    let mut pending = vec![query.clone()];
-    while let Some(query) = pending.pop() {
-        let mut next = Vec::new();
-        let mut visitor = EachRelation(|name: &RelationName| {
-            if let Some(Relation::View(view)) = relation_in_view(ddl, name)
-                && !found.iter().any(|known| known.oid == view.oid)
-            {
-                found.push(view.clone());
-                next.push(view);
-            }
-            ControlFlow::Continue(())
-        });
-        let _: ControlFlow<()> = visitor.visit_query(&query);
-        for view in next {
-            pending.push(query_of(&view)?);
-        }
-    }
-    Ok(found.iter().map(|view| view.oid).collect())
-}
-
-/// Returns the relation that a name in the query of a view stands for. These names are all qualified.
-fn relation_in_view(ddl: &Ddl<'_>, name: &RelationName) -> Option<Relation> {
-    let name = Name::of(name, &ddl.session.database).ok()?;
-    ddl.session.catalog().relation(name.schema.as_deref()?, &name.name)
-}
-
-/// The views whose queries name a relation, and use a column if one is given.
-pub(super) fn views_using(ddl: &mut Ddl<'_>, oid: Oid, column: Option<&str>) -> Result<Vec<Arc<View>>> {
-    let views: Vec<Arc<View>> = ddl.session.catalog().views().cloned().collect();
-    let mut found = Vec::new();
-    for view in views {
-        let query = query_of(&view)?;
-        let mut visitor = EachRelation(|name: &RelationName| {
-            break_if(match relation_in_view(ddl, name) {
-                Some(Relation::Table(table)) => table.oid == oid,
-                Some(Relation::View(view)) => view.oid == oid,
-                _ => false,
-            })
-        });
-        let names_relation = visitor.visit_query(&query).is_break();
-        if names_relation && column.is_none_or(|column| uses_column(ddl, &view, &query, (oid, column))) {
-            found.push(view);
+fn views_using_query(catalog: &Catalog, query: &Query) -> Result<BTreeSet<Oid>> {
+    let mut found = BTreeSet::new();
+    let mut pending = relations_of_query(catalog, query);
+    while let Some(oid) = pending.pop_first() {
+        if let Some(view) = catalog.view_by_oid(oid)
+            && found.insert(oid)
+        {
+            pending.extend(relations_of_query(catalog, &query_of(view)?));
         }
     }
     Ok(found)
-}
-
-/// True if a view uses a column of a table, or a list renames the table's columns by their places up to it; also if the
-/// view's query does not fit the catalog, and so does not tell.
-fn uses_column(ddl: &mut Ddl<'_>, view: &View, query: &Query, (oid, column): (Oid, &str)) -> bool {
-    let Some(table) = ddl.session.catalog().table_by_oid(oid).cloned() else { return false };
-    let is_it = |(_, known): &(usize, &Column)| known.name == column;
-    let Some((place, (position, _))) = table.live_columns().enumerate().find(|(_, live)| is_it(live)) else {
-        return false;
-    };
-    let used = ddl.session.with_types(|types, catalog| columns_used(catalog, types, view));
-    let mut lists = ListsColumn { is_table: |name: &RelationName| is_table(ddl, name, oid), place };
-    match used {
-        Ok(used) if !used.contains(&(oid, position + 1)) => lists.visit_query(query).is_break(),
-        _ => true,
-    }
-}
-
-fn is_table(ddl: &Ddl<'_>, name: &RelationName, oid: Oid) -> bool {
-    matches!(relation_in_view(ddl, name), Some(Relation::Table(table)) if table.oid == oid)
 }
 
 /// Refuses a list of columns behind the alias of a join: a column that a table of the join gets would come between
@@ -304,28 +264,5 @@ fn refuse_columns_of_joins(query: &Query) -> Result<()> {
             Err(SqlError::unsupported("a view of a join with an alias and a list of columns")
                 .hint("Name the columns in a subquery: (SELECT ... FROM ...) AS alias (...)."))
         }
-    }
-}
-
-fn break_if(found: bool) -> ControlFlow<()> {
-    if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-}
-
-/// Breaks off where a list renames the columns of a table by their places, up to one.
-struct ListsColumn<F> {
-    is_table: F,
-    /// The number of columns before it in the table.
-    place: usize,
-}
-
-impl<F: Fn(&RelationName) -> bool> Visitor for ListsColumn<F> {
-    type Break = ();
-
-    fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
-        if let TableReference::Relation(relation) = table {
-            let listed = relation.alias.as_ref().map_or(0, |alias| alias.columns.len());
-            break_if(listed > self.place && (self.is_table)(&relation.name))?;
-        }
-        self.walk_table(table)
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     Result,
     binder::{Binder, CatalogView, Scope},
     catalog::{
-        model::{Oid, Table, View},
+        model::{Table, View},
         system::Style,
     },
     syntax::on_deepest_stack,
@@ -52,22 +52,6 @@ pub fn view(catalog: &dyn CatalogView, context: &Context<'_>, view: &View, style
         writer.view_query(&query, &names);
         writer.push(";");
         Ok(writer.finish())
-    })
-}
-
-/// Returns the columns of tables and views that the query of a view uses: each relation with a column's number in it,
-/// from 1. Columns of a view that it uses are that view's, and no table's beneath.
-///
-/// # Errors
-/// Those of binding.
-pub fn columns_used(
-    catalog: &dyn CatalogView,
-    context: &Context<'_>,
-    view: &View,
-) -> Result<BTreeSet<(Oid, usize)>> {
-    on_deepest_stack(|| {
-        let query = catalog.view_query(view)?;
-        Ok(Binder::new(catalog, context, &[]).analyse_query(&query)?.into_used_columns())
     })
 }
 

@@ -3,13 +3,22 @@
 //! They are kept as the parser prints their trees; they are read again before, and must give the same tree. What is read
 //! here has no places: errors about it would point into the statement at hand.
 //!
+//! A relation that a string stands for is kept as `'schema.name'::regclass`, whatever the search path is: the text depends
+//! on it, and follows its new names.
+//!
+//! A CHECK keeps columns without the name of the table, whose row alone has it: `name.*`.
+//!
 //! Databases that are older than the project's parser have texts that another one printed. They are SQL as well, but for
 //! two marks that stood for clauses which that parser did not have.
 
 use std::ops::ControlFlow;
 
 use gnomon_parser::{
-    ast::{Expr, FunctionCall, GroupingElement, LockStrength, LockingClause, Query, Select},
+    Position,
+    ast::{
+        Cast, ColumnReference, Constant, Expr, FunctionCall, GroupingElement, Ident, LockStrength,
+        LockingClause, QualifiedName, Query, Select, TypeName, Value,
+    },
     visit::VisitorMut,
 };
 
@@ -46,6 +55,84 @@ fn confirm(kind: &str, text: String, is_same: bool) -> Result<String> {
         true => Ok(text),
         false => Err(SqlError::unsupported(format!("storing the {kind} {text}"))),
     }
+}
+
+/// Returns the string that stands for a relation, as a value of regclass.
+pub(crate) fn relation_literal(string: Constant) -> Expr {
+    let position = string.position;
+    Expr::Cast(Box::new(Cast { operand: Expr::Constant(string), ty: regclass(), position }))
+}
+
+/// True if an expression is a string that stands for a relation.
+pub(crate) fn is_relation_literal(expr: &Expr) -> bool {
+    relation_string(expr).is_some()
+}
+
+/// Returns the text of a string that stands for a relation.
+pub(crate) fn relation_string(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Cast(cast) if is_regclass(&cast.ty) => match &cast.operand {
+            Expr::Constant(Constant { value: Value::String(text), .. }) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Gives a string that stands for a relation another text.
+pub(crate) fn set_relation_string(expr: &mut Expr, to: String) {
+    if let Expr::Cast(cast) = expr
+        && let Expr::Constant(Constant { value: Value::String(text), .. }) = &mut cast.operand
+    {
+        *text = to.into();
+        cast.ty = regclass();
+    }
+}
+
+/// True if a kept text may have strings that stand for relations.
+pub(crate) fn may_name_relations(text: &str) -> bool {
+    text.contains("::regclass")
+}
+
+/// The type, as it is kept: without its schema.
+fn regclass() -> TypeName {
+    let name = QualifiedName(vec![Ident::new("regclass")]);
+    TypeName { name, ..TypeName::system("regclass", Position::NONE) }
+}
+
+fn is_regclass(ty: &TypeName) -> bool {
+    ty.bounds.is_empty()
+        && match &ty.name.0[..] {
+            [name] => *name.name == *"regclass",
+            [schema, name] => *schema.name == *"pg_catalog" && *name.name == *"regclass",
+            _ => false,
+        }
+}
+
+/// Returns a kept expression over a table in which the table's row, `name.*`, goes by another name of the table.
+///
+/// # Errors
+/// As [`parse_expression`].
+pub(crate) fn with_row_renamed(text: &str, from: &str, to: &str) -> Result<String> {
+    struct Rename<'n>(&'n str, &'n str);
+    impl VisitorMut for Rename<'_> {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Column(ColumnReference { fields, has_star: true, .. }) = expr
+                && let [name] = &mut fields[..]
+                && *name.name == *self.0
+            {
+                name.name = self.1.into();
+            }
+            self.walk_expr(expr)
+        }
+    }
+    if !text.contains(".*") {
+        return Ok(text.to_owned());
+    }
+    let mut expr = parse_expression(text)?;
+    let _: ControlFlow<()> = Rename(from, to).visit_expr(&mut expr);
+    expression_text(&expr)
 }
 
 /// Returns the expression that was kept as this text.

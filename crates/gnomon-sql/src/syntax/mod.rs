@@ -14,7 +14,10 @@ use std::{borrow::Cow, ops::Range};
 use gnomon_parser::{Statements, StringRules, ast::Statement};
 
 pub(crate) use self::{
-    kept::{expression_text, parse_expression, parse_query, query_text},
+    kept::{
+        expression_text, is_relation_literal, may_name_relations, parse_expression, parse_query, query_text,
+        relation_literal, relation_string, set_relation_string, with_row_renamed,
+    },
     option::{option_is_on, option_text},
     stack::{on_deepest_stack, on_fit_stack},
 };

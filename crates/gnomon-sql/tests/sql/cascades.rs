@@ -26,6 +26,30 @@ fn dependents_are_listed_and_told_of_together() {
     assert_eq!(ok(s, "DROP TABLE t CASCADE").notices, ["drop cascades to 2 other objects"]);
     ok(
         s,
+        "CREATE SEQUENCE q; CREATE TABLE own (a serial); CREATE TABLE d (a int DEFAULT nextval('q'), b regclass \
+         DEFAULT 'q', c int DEFAULT nextval('own_a_seq'), CONSTRAINT n CHECK (b <> 'q'::regclass)); CREATE VIEW n AS \
+         SELECT nextval('q') AS n; CREATE VIEW o AS SELECT n FROM n",
+    );
+    assert_eq!(
+        detail(s, "DROP SEQUENCE q"),
+        "default value for column a of table d depends on sequence q\n\
+         default value for column b of table d depends on sequence q\n\
+         constraint n on table d depends on sequence q\n\
+         view n depends on sequence q\nview o depends on view n"
+    );
+    assert_eq!(
+        detail(s, "DROP TABLE own"),
+        "default value for column c of table d depends on sequence own_a_seq"
+    );
+    assert_eq!(
+        ok(s, "ALTER TABLE own DROP COLUMN a CASCADE").notices,
+        ["drop cascades to default value for column c of table d"]
+    );
+    assert_eq!(ok(s, "DROP SEQUENCE q CASCADE").notices, ["drop cascades to 5 other objects"]);
+    assert_eq!(value(s, "SELECT count(*) FROM pg_attrdef WHERE adrelid = 'd'::regclass"), "0");
+    ok(s, "DROP TABLE d, own");
+    ok(
+        s,
         "CREATE SCHEMA s CREATE TABLE k (a serial) CREATE VIEW l AS SELECT a FROM k CREATE SEQUENCE m;
          CREATE VIEW outside AS SELECT a FROM s.l",
     );

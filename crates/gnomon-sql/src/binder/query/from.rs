@@ -22,7 +22,7 @@ use crate::{
     executor::{
         Expr,
         expr::{ExprKind, on_deep_stack},
-        plan::{CteScan, JoinKind, Plan, RowsFrom},
+        plan::{CteScan, JoinKind, Plan, RowsFrom, Values},
     },
     planner::{FromItem, FromKind, JoinTree},
     types::{ColumnType, Type},
@@ -307,6 +307,9 @@ impl QueryBinder<'_, '_> {
         if let (None, Some(expansions)) = (&schema, &mut self.statement.expansions) {
             expansions.relation(name, found.schema());
         }
+        if let Some(analysis) = &mut self.statement.analysis {
+            analysis.relation(found.oid());
+        }
         let base = cx.next;
         match found {
             Relation::Table(table) => {
@@ -365,21 +368,20 @@ impl QueryBinder<'_, '_> {
 
     /// The plan of a view's query. Its names are not those of the statement around it.
     fn view(&mut self, view: &View) -> Result<(Plan, Vec<ResultColumn>)> {
+        if self.statement.analysis.is_some() || self.statement.expansions.is_some() {
+            return Ok(shape_of_view(view));
+        }
         let query = self.relations.catalog.view_query(view)?;
         let ctes = std::mem::take(&mut self.relations.ctes);
-        let expansions = self.statement.expansions.take();
-        let analysis = self.statement.analysis.take();
         let scope = Scope::empty();
         let BoundQuery { plan, mut columns, .. } = self.bind_query(&query, &scope, Output::Own, None)?;
         self.relations.ctes = ctes;
-        self.statement.expansions = expansions;
-        self.statement.analysis = analysis;
         if columns.len() != view.columns.len() {
             return Err(view.damaged("It has another number of columns than the view."));
         }
         for (position, (column, (name, _))) in columns.iter_mut().zip(&view.columns).enumerate() {
             column.name.clone_from(name);
-            (column.table, column.attribute) = (view.oid, i16::try_from(position + 1).unwrap_or(0));
+            (column.table, column.attribute) = (view.oid, attribute(position));
         }
         Ok((plan, columns))
     }
@@ -434,6 +436,22 @@ impl QueryBinder<'_, '_> {
         }
         Ok(vec![typing.rows_from(&name, args).map_err(at)?])
     }
+}
+
+/// The columns of a view, over no rows: enough where a query is bound for its text, or the types of its expressions.
+fn shape_of_view(view: &View) -> (Plan, Vec<ResultColumn>) {
+    let columns = view.columns.iter().enumerate().map(|(position, (name, ty))| ResultColumn {
+        name: name.clone(),
+        ty: *ty,
+        table: view.oid,
+        attribute: attribute(position),
+    });
+    (Plan::Values(Arc::new(Values { rows: Vec::new() })), columns.collect())
+}
+
+/// The number of a column.
+fn attribute(position: usize) -> i16 {
+    i16::try_from(position + 1).unwrap_or(0)
 }
 
 /// A function in FROM, with the names and types of its columns.

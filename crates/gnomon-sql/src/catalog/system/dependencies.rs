@@ -1,9 +1,9 @@
 //! Objects that refer to others: `pg_depend`, `pg_description`, and the descriptions of objects in words.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use gnomon_parser::{
-    ast::{Expr, GroupingElement, RelationName, Select},
+    ast::{Expr, GroupingElement, Select},
     visit::Visitor,
 };
 
@@ -13,16 +13,16 @@ use super::{
     default_oid,
     extensions::{EXTENSIONS, Extension},
     reference,
-    relations::columns_in,
+    relations::column_numbers_in,
     row_types::RowType,
+    uses::{relations_of_expression, relations_of_query},
 };
 use crate::{
     catalog::{
-        BUILT_IN_COMMENT, CONSTRAINT_COMMENT, CommentKey, Relation,
+        BUILT_IN_COMMENT, CONSTRAINT_COMMENT, CommentKey,
         model::{Oid, Table, View, constraint_of_index, is_derived},
     },
     syntax::parse_query,
-    types::Type,
 };
 
 /// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
@@ -102,17 +102,20 @@ impl Dependencies<'_> {
         }
         for check in &table.checks {
             let id = check.oid(table.oid);
-            for column in columns_in(&check.expression, table) {
-                for kind in [b'a', b'n'] {
-                    self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column + 1), kind);
-                }
+            for column in column_numbers_in(&check.expression, table) {
+                // Once by what it names, once as a part of the table's definition.
+                self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column), b'n');
+                self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, table.oid, column), b'a');
+            }
+            for relation in relations_of_expression(system.catalog(), &check.expression) {
+                self.add((PG_CONSTRAINT, id, 0), (PG_CLASS, relation, 0), b'n');
             }
         }
         for (i, column) in table.live_columns() {
             let Some(default) = &column.default else { continue };
             let own = (PG_ATTRDEF, default_oid(table.oid, i), 0);
             self.add(own, (PG_CLASS, table.oid, i + 1), b'a');
-            for relation in system.relations_in(default) {
+            for relation in relations_of_expression(system.catalog(), default) {
                 self.add(own, (PG_CLASS, relation, 0), b'n');
             }
         }
@@ -177,27 +180,19 @@ pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
     }
 }
 
-/// Collects the relations that a query names, and the columns that it groups by.
+/// Collects the names that a query groups by.
 #[derive(Default)]
-struct Named {
-    relations: Vec<RelationName>,
-    grouped: Vec<Box<str>>,
-}
+struct Grouped(Vec<Box<str>>);
 
-impl Visitor for Named {
+impl Visitor for Grouped {
     type Break = ();
-
-    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
-        self.relations.push(name.clone());
-        ControlFlow::Continue(())
-    }
 
     fn visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         for element in &select.group_by {
             if let GroupingElement::Expr(Expr::Column(column)) = element
                 && let Some(name) = column.fields.last()
             {
-                self.grouped.push(name.name.as_ref().into());
+                self.0.push(name.name.as_ref().into());
             }
         }
         self.walk_select(select)
@@ -205,53 +200,32 @@ impl Visitor for Named {
 }
 
 impl<'a> System<'a> {
-    /// The relations that a stored expression names: `nextval('app.ticket'::regclass)`.
-    fn relations_in(self, expression: &str) -> Vec<Oid> {
-        let names = expression.split("'::regclass").filter_map(|before| before.rsplit_once('\''));
-        let relations = names.filter_map(|(_, name)| self.by_name(Type::Regclass, name).ok());
-        relations.filter(|relation| self.object(*relation).is_some()).collect()
-    }
-
-    /// The columns that a view's query uses, and of the relations that it names those of which it uses no column.
-    /// Objects without which there is no database are left out, as in PostgreSQL. Where the query groups by a table's
-    /// primary key, it may show the table's other columns, and depends on the key.
-    pub(super) fn relations_of_view(self, view: &View) -> Vec<Address> {
-        let mut named = Named::default();
-        if let Ok(query) = parse_query(&view.query) {
-            let _: ControlFlow<()> = named.visit_query(&query);
+    /// The relations that a view's query uses, or their columns. Objects without which there is no database are left
+    /// out, as in PostgreSQL. Where it groups by a table's primary key, it may show the table's other columns, and depends
+    /// on the key.
+    pub(super) fn relations_of_view(self, view: &View) -> BTreeSet<Address> {
+        let Ok(query) = parse_query(&view.query) else { return BTreeSet::new() };
+        let relations = relations_of_query(self.catalog(), &query);
+        let uses = self.state.uses(view).unwrap_or_default();
+        let columns = uses.iter().filter(|(oid, number)| *number > 0 && relations.contains(oid));
+        let columns: BTreeSet<Address> =
+            columns.map(|(oid, number)| (PG_CLASS, *oid, usize::try_from(*number).unwrap_or(0))).collect();
+        // The relation itself only where no column stands for it.
+        let whole = relations.iter().filter(|oid| columns.iter().all(|(_, of, _)| of != *oid));
+        let mut found: BTreeSet<Address> = whole.map(|oid| (PG_CLASS, *oid, 0)).collect();
+        let mut grouped = Grouped::default();
+        let _: ControlFlow<()> = grouped.visit_query(&query);
+        for table in relations.iter().filter_map(|oid| self.catalog().table_by_oid(*oid)) {
+            let is_grouped = |column: &usize| {
+                let name = &table.columns[*column].name;
+                grouped.0.iter().any(|grouped| **grouped == **name)
+            };
+            let key = table.primary_key.as_ref();
+            let key = key.filter(|key| key.columns.iter().all(is_grouped));
+            found.extend(key.map(|key| (PG_CONSTRAINT, key.constraint_oid(), 0)));
         }
-        let mut found = Vec::new();
-        for name in &named.relations {
-            let Some(schema) = &name.schema else { continue };
-            let relation = self.catalog().relation(&schema.name, &name.name.name);
-            match relation {
-                Some(Relation::Table(table)) => {
-                    found.push((PG_CLASS, table.oid, 0));
-                    let is_grouped = |column: &usize| {
-                        let name = &table.columns[*column].name;
-                        named.grouped.iter().any(|grouped| **grouped == **name)
-                    };
-                    let key = table.primary_key.as_ref();
-                    let key = key.filter(|key| key.columns.iter().all(is_grouped));
-                    found.extend(key.map(|key| (PG_CONSTRAINT, key.constraint_oid(), 0)));
-                }
-                Some(Relation::View(view)) => found.push((PG_CLASS, view.oid, 0)),
-                Some(Relation::Sequence(sequence)) => found.push((PG_CLASS, sequence.oid, 0)),
-                Some(Relation::Index(..)) => {}
-                None => {
-                    let known = reference::relation(&schema.name, &name.name.name);
-                    found.extend(known.map(|relation| (PG_CLASS, relation.oid, 0)));
-                }
-            }
-        }
-        let used = self.state.columns_used(view).unwrap_or_default();
-        found.retain(|(class, object, _)| {
-            *class != PG_CLASS || used.range((*object, 0)..).next().is_none_or(|(used, _)| used != object)
-        });
-        found.extend(used.iter().map(|(relation, column)| (PG_CLASS, *relation, *column)));
+        found.extend(columns);
         found.retain(|(_, object, _)| *object >= FIRST_UNPINNED);
-        found.sort_unstable();
-        found.dedup();
         found
     }
 

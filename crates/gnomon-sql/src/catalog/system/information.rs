@@ -4,14 +4,14 @@ use super::{
     INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
     builder::{Rows, int, option, string, yes_no},
     catalog_name, grants, reference,
-    relations::{Attribute, columns_in},
+    relations::{Attribute, column_numbers_in},
     routines,
     shown::Style,
     usage,
 };
 use crate::{
     Result,
-    catalog::model::{Constraint, Index, Oid, Table},
+    catalog::model::{Check, Constraint, Index, Oid, Table},
     types::{
         ColumnType, Datum, Type,
         collation::{DEFAULT_COLLATION, collation_name},
@@ -384,7 +384,7 @@ fn information_constraints<'a>(system: System<'a>) -> Vec<TableConstraint<'a>> {
                 table,
                 name: check.name.clone(),
                 kind: "CHECK",
-                columns: columns_in(&check.expression, table),
+                columns: columns_of_check(table, check),
                 clause: Some(format!("({})", system.check_text(table, check, false))),
             },
             Constraint::NotNull(position) => TableConstraint {
@@ -397,6 +397,12 @@ fn information_constraints<'a>(system: System<'a>) -> Vec<TableConstraint<'a>> {
         }));
     }
     all
+}
+
+/// The positions of the columns that a CHECK names.
+fn columns_of_check(table: &Table, check: &Check) -> Vec<usize> {
+    let numbers = column_numbers_in(&check.expression, table);
+    numbers.into_iter().filter_map(|number| number.checked_sub(1)).collect()
 }
 
 /// The columns that name a constraint, and with `table` those that name its table.

@@ -45,6 +45,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod uses;
 mod waiting;
 
 use std::sync::Arc;
@@ -69,13 +70,13 @@ pub use functions::call;
 pub use names::{object_by_name, quote};
 pub use privileges::is_predefined_role;
 pub use reference::{Signature, has_function, has_operator, signatures};
-pub use relations::columns_in;
 pub use shown::{Kept, Style};
 pub use state::{
     Activity, AdvisoryLock, CertificateNames, Cluster, ClusterMember, ClusterTransactions, ConnectedBy,
     Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
     StatementStatistics, SystemState, Usage,
 };
+pub use uses::{relation_of_string, relations_of_expression, relations_of_query};
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";
@@ -351,12 +352,7 @@ impl<'a> System<'a> {
         if schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA {
             return reference::relation(schema, name).map(|relation| relation.oid);
         }
-        Some(match self.catalog().relation(schema, name)? {
-            super::Relation::Table(table) => table.oid,
-            super::Relation::Index(_, oid) => oid,
-            super::Relation::Sequence(sequence) => sequence.oid,
-            super::Relation::View(view) => view.oid,
-        })
+        self.catalog().relation(schema, name).map(|relation| relation.oid())
     }
 
     /// Schema and name of a relation, a system table too.

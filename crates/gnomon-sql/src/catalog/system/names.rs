@@ -30,7 +30,7 @@ fn cut(mut name: String) -> String {
 
 /// The parts of a dotted name, quotes taken off and other letters folded. None if it is no name. A part that is not
 /// quoted may have any characters but white space and dots: those of operators.
-fn parts(text: &str) -> Option<Vec<String>> {
+pub(super) fn parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim_matches(is_space);
     loop {

@@ -1,6 +1,6 @@
 //! Users' tables, indexes, sequences and views as pg_class and its kin show them, the system's own tables too.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use gnomon_parser::{ast::Expr, visit::Visitor};
 
@@ -208,27 +208,26 @@ fn column_type(table: &Table, position: usize) -> Type {
     table.columns.get(position).map_or(Type::Unknown, |column| column.ty.ty)
 }
 
-/// The positions of the columns that an expression names: its identifiers that are columns of the table.
-pub fn columns_in(expression: &str, table: &Table) -> Vec<usize> {
-    struct Names<'t>(&'t Table, Vec<usize>);
+/// The numbers, from 1, of the columns that a CHECK names, and 0 for the row of the table.
+pub(super) fn column_numbers_in(expression: &str, table: &Table) -> Vec<usize> {
+    struct Names<'t>(&'t Table, BTreeSet<usize>);
     impl Visitor for Names<'_> {
         type Break = ();
         fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             let Expr::Column(column) = expr else { return self.walk_expr(expr) };
-            let found = column.fields.last().and_then(|name| self.0.column(&name.name));
-            if let Some(position) = found.filter(|position| !self.1.contains(position)) {
-                self.1.push(position);
-            }
+            let position = column.fields.last().and_then(|name| self.0.column(&name.name));
+            self.1.extend(match column.has_star {
+                true => Some(0),
+                false => position.map(|position| position + 1),
+            });
             ControlFlow::Continue(())
         }
     }
-    let mut names = Names(table, Vec::new());
+    let mut names = Names(table, BTreeSet::new());
     if let Ok(expr) = parse_expression(expression) {
         let _: ControlFlow<()> = names.visit_expr(&expr);
     }
-    let Names(_, mut positions) = names;
-    positions.sort_unstable();
-    positions
+    names.1.into_iter().collect()
 }
 
 fn schema_oid_of(system: System<'_>, object: &Object<'_>) -> Oid {
@@ -406,12 +405,18 @@ pub(super) fn indexes(system: System<'_>, rows: &mut Rows) {
     }
 }
 
+/// The numbers of an index's columns, from 1.
+fn numbers_of(index: &Index) -> Vec<usize> {
+    index.columns.iter().map(|position| position + 1).collect()
+}
+
 pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
     for table in system.catalog().tables_and_partitions() {
         let schema = system.schema_oid(&table.schema).unwrap_or(0);
         let is_part = table.partition_of.is_some();
         let mut add = |id: Oid, name: &str, kind: u8, index: Oid, columns: &[usize], body: Option<String>| {
             let whole = table.index(index).and_then(|index| table.whole_index(index));
+            let key = columns.iter().map(|number| Datum::Int2(i16::try_from(*number).unwrap_or(0)));
             rows.add([
                 ("oid", oid(id)),
                 ("conname", string(name)),
@@ -431,20 +436,23 @@ pub(super) fn constraints(system: System<'_>, rows: &mut Rows) {
                 ("conislocal", yes(!is_part)),
                 ("coninhcount", Datum::Int4(i32::from(is_part))),
                 ("connoinherit", yes(kind != b'c')),
-                ("conkey", if columns.is_empty() { Datum::Null } else { column_numbers(columns) }),
+                (
+                    "conkey",
+                    if columns.is_empty() { Datum::Null } else { Datum::Array(Scalar::Int2, key.collect()) },
+                ),
                 ("conbin", option(body.map(string))),
             ]);
         };
         for constraint in table.constraints() {
             match constraint {
                 Constraint::PrimaryKey(index) => {
-                    add(index.constraint_oid(), &index.name, b'p', index.oid, &index.columns, None);
+                    add(index.constraint_oid(), &index.name, b'p', index.oid, &numbers_of(index), None);
                 }
                 Constraint::Unique(index) => {
-                    add(index.constraint_oid(), &index.name, b'u', index.oid, &index.columns, None);
+                    add(index.constraint_oid(), &index.name, b'u', index.oid, &numbers_of(index), None);
                 }
                 Constraint::Check(check) => {
-                    let columns = columns_in(&check.expression, table);
+                    let columns = column_numbers_in(&check.expression, table);
                     let id = check.oid(table.oid);
                     let condition = system.check_text(table, check, false);
                     add(id, &check.name, b'c', 0, &columns, Some(condition));

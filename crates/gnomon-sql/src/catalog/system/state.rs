@@ -1,6 +1,6 @@
 //! The state that the system catalog shows beside the objects of the catalog: sessions, settings, locks, the cluster.
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use gnomon_engine::{Extent, TreeId, lock::LockInfo};
 
@@ -23,8 +23,8 @@ pub trait SystemState {
     fn search_path(&self) -> &[String];
     /// Returns a text that the catalog keeps as PostgreSQL would print it.
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
-    /// Returns the columns of relations that the query of a view uses: each relation with a column's number, from 1.
-    fn columns_used(&self, view: &View) -> Result<BTreeSet<(Oid, usize)>>;
+    /// Returns the relations that the query of a view uses, with 0, and the numbers of their columns that it uses.
+    fn uses(&self, view: &View) -> Result<Vec<(Oid, i16)>>;
     /// The database's name.
     fn database(&self) -> &str;
     /// The session's user.
