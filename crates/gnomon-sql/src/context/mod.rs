@@ -30,7 +30,7 @@ use crate::{
     Notice, Result, Severity, SqlError, SqlState,
     catalog::{
         Catalog,
-        model::Table,
+        model::{Oid, Table},
         store,
         system::{Cursor, PreparedStatement},
     },
@@ -50,6 +50,8 @@ pub(crate) trait ClientObjects: Cursors + Send + Sync {
     fn prepared_statements(&self) -> Vec<PreparedStatement>;
     /// The portals and cursors.
     fn cursors(&self) -> Vec<Cursor>;
+    /// True if the query of an open portal reads a table, or a partition by its own name.
+    fn reads(&self, relation: Oid) -> bool;
 }
 
 /// No client: calls that are replayed.
@@ -60,6 +62,10 @@ impl ClientObjects for () {
 
     fn cursors(&self) -> Vec<Cursor> {
         Vec::new()
+    }
+
+    fn reads(&self, _: Oid) -> bool {
+        false
     }
 }
 
@@ -199,6 +205,11 @@ impl SessionContext {
     /// The catalog that a statement binds against.
     pub(crate) fn view(&self) -> View {
         View::new(self.catalog(), self.settings.search_path().clone(), self.database.clone())
+    }
+
+    /// True if an open query of the client reads a table, or a partition by its own name.
+    pub(crate) fn is_read(&self, relation: Oid) -> bool {
+        self.client.reads(relation)
     }
 
     /// A name as a statement has it.

@@ -111,7 +111,10 @@ fn alter_owners(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
             SqlState::WRONG_OBJECT_TYPE,
             format!("\"{}\" is not {}", name.name, with_article(kind)),
         )),
-        Some(_) => {
+        Some(relation) => {
+            if let Relation::Table(table) = &relation {
+                ddl.refuse_in_use(table, "ALTER TABLE")?;
+            }
             for action in &alter.actions {
                 if let AlterAction::OwnerTo(owner) = action {
                     clauses::owner(owner, ddl.session.settings.user(), ddl.notices);
@@ -156,6 +159,7 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
         return Ok(());
     }
     refuse_partition(&table, "ALTER TABLE")?;
+    ddl.refuse_in_use(&table, "ALTER TABLE")?;
     if let [AlterAction::AttachPartition(partition, values)] = &alter.actions[..] {
         return attach_partition(ddl, &table, partition, values);
     }

@@ -46,6 +46,7 @@ pub(super) fn cluster(ddl: &mut Ddl<'_>, cluster: &Cluster) -> Result<Tag> {
         None => return Err(name.missing("relation")),
     };
     refuse_partition(&table, "CLUSTER")?;
+    ddl.refuse_in_use(&table, "CLUSTER")?;
     let index = match &cluster.index {
         Some(index) => index_of(ddl, &table, index)?,
         None => clustered(&table).ok_or_else(|| {

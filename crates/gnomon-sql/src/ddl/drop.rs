@@ -211,6 +211,7 @@ fn change_table(ddl: &mut Ddl<'_>, table: Option<Arc<Table>>, change: impl FnOnc
 }
 
 fn drop_table(ddl: &mut Ddl<'_>, table: &Arc<Table>) -> Result<()> {
+    ddl.refuse_in_use(table, "DROP TABLE")?;
     if let Some(of) = &table.partition_of {
         return drop_partition(ddl, of);
     }
@@ -251,6 +252,7 @@ pub(super) fn truncate(ddl: &mut Ddl<'_>, truncate: &Truncate) -> Result<Tag> {
     for target in tables {
         let name = ddl.session.name(&target.name)?;
         let table = ddl.session.view().table(&name)?;
+        ddl.refuse_in_use(&table, "TRUNCATE")?;
         if let Some(of) = &table.partition_of {
             truncate_partition(ddl, of)?;
             continue;

@@ -189,6 +189,7 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
     }
     let mut index = define_index(ddl, &table, name.as_deref(), &keys, create.is_unique, false, false)?;
     index.page_size = page_size_of_index(&create.options, ddl.notices)?;
+    ddl.refuse_in_use(&table, "CREATE INDEX")?;
     ddl.lock_table(&table, TreeLock::Shared)?;
     build_index(ddl, &table, index)?;
     tag("CREATE INDEX")

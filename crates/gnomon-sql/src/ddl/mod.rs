@@ -114,9 +114,9 @@ pub(crate) fn run(
 ) -> Result<Option<Tag>> {
     let mut ddl = Ddl::new(session, notices);
     // It works on what the catalog keeps.
-    let ran = on_deepest_stack(|| run_any(&mut ddl, statement))?;
+    let ran = on_deepest_stack(|| run_any(&mut ddl, statement));
     ddl.tell_dropped();
-    Ok(ran)
+    ran
 }
 
 fn run_any(ddl: &mut Ddl<'_>, statement: &Statement) -> Result<Option<Tag>> {
@@ -195,6 +195,18 @@ impl<'a> Ddl<'a> {
         // First the tree that stands for the table, as all do; the others against uses of a partition by its name.
         self.lock_all(table.trees().map(Lockable::Tree).collect(), lock)?;
         Ok(self.session.engine()?.start_statement()?)
+    }
+
+    /// Fails if an open query of the session reads a table or a partition of it. `what` names the statement.
+    fn refuse_in_use(&self, table: &Arc<Table>, what: &str) -> Result<()> {
+        let catalog = self.session.catalog();
+        let mut relations = [table].into_iter().chain(catalog.partitions_of(table));
+        let Some(used) = relations.find(|relation| self.session.is_read(relation.oid)) else { return Ok(()) };
+        let message = format!(
+            "cannot {what} \"{}\" because it is being used by active queries in this session",
+            used.name
+        );
+        Err(SqlError::new(SqlState::OBJECT_IN_USE, message))
     }
 
     /// Locks a sequence against draws, and against transactions that have drawn from it and have not ended.

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{model::Table, system},
+    catalog::{
+        model::{Oid, Table},
+        system,
+    },
     context::{ClientObjects, SessionContext},
     query::{Cursors, ResultColumn},
 };
@@ -31,6 +34,10 @@ impl ClientObjects for Opened {
 
     fn cursors(&self) -> Vec<system::Cursor> {
         self.portals.describe()
+    }
+
+    fn reads(&self, relation: Oid) -> bool {
+        self.portals.read(relation)
     }
 }
 

@@ -10,7 +10,10 @@ use gnomon_engine::sync::Mutex;
 use super::{Format, current::Departures, measured::Measure, prepared::Prepared, scroll::Place};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{model::Table, system},
+    catalog::{
+        model::{Oid, Table},
+        system,
+    },
     context::SessionContext,
     database::timer::Alarm,
     memory::Held,
@@ -118,6 +121,17 @@ impl Portal {
     /// True if it outlives a rollback to a savepoint, after which portals got numbers from this one on.
     fn outlives_savepoint(&self, first: u64) -> bool {
         self.committed || self.number < first
+    }
+
+    /// True if it reads a table, or a partition by its own name, as long as it is open; a held one has its rows.
+    fn reads(&self, relation: Oid) -> bool {
+        match &self.body {
+            Body::Plan { plan, running, .. } if !self.committed && !self.is_failed => {
+                let is_open = running.is_some() || (self.is_named && (!self.done || plan.is_query()));
+                is_open && plan.reads(relation)
+            }
+            _ => false,
+        }
     }
 
     /// True if it is to outlive its transaction, which has not ended yet.
@@ -292,6 +306,11 @@ impl Portals {
     /// 34000 if there is none of this name.
     pub(super) fn with<R>(&self, name: &str, look: impl FnOnce(&mut Portal) -> R) -> Result<R> {
         self.0.lock().open.get_mut(name).map(|portal| look(portal)).ok_or_else(|| missing("portal", name))
+    }
+
+    /// True if the query of an open portal reads a table, or a partition by its own name.
+    pub(super) fn read(&self, relation: Oid) -> bool {
+        self.0.lock().open.values().any(|portal| portal.reads(relation))
     }
 
     /// Returns the key of the row of a table that a cursor is on, as

@@ -6,7 +6,7 @@ use gnomon_parser::ast::Statement;
 
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Table,
+    catalog::model::{Oid, Table},
     context::{SessionContext, View},
     database::progress::Shown,
     dml::{DeletePlan, InsertPlan, UpdatePlan},
@@ -99,6 +99,15 @@ impl Plan {
             Kind::Delete(plan) => plan.table().oid == table.oid,
             Kind::Call(_) => false,
         }
+    }
+
+    /// True if it has looked up a table, or the table of a partition.
+    pub(crate) fn reads(&self, relation: Oid) -> bool {
+        self.tables.iter().any(|(_, table)| {
+            let partitions =
+                table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values());
+            table.oid == relation || partitions.into_iter().any(|partition| partition.oid == relation)
+        })
     }
 
     /// The tables that it reads at its snapshot, and not only to find the rows that it writes.
