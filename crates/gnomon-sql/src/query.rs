@@ -25,7 +25,7 @@ use crate::{
 
 pub use crate::{
     binder::{
-        Assignee, AssigneeKind, Binder, CatalogView, ParameterNames, Relation, ResultColumn, Scope,
+        Assignee, AssigneeKind, Binder, CatalogView, Change, ParameterNames, Relation, ResultColumn, Scope,
         ScopeRelation, check_collation, check_operator_class, column_of_key, figure_name, into_clause,
         is_star, position_of, query_item_position, relation_name, relation_of,
     },

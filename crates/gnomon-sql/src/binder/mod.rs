@@ -29,6 +29,7 @@ mod scope;
 mod statement;
 mod syntax;
 mod typing;
+mod updatable;
 
 use std::sync::Arc;
 
@@ -68,6 +69,7 @@ pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
 pub use syntax::{check_collation, column_of_key, into_clause, relation_name, relation_of};
 pub use typing::{Assignee, AssigneeKind};
+pub use updatable::Change;
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.
@@ -320,14 +322,14 @@ impl<'a> Binder<'a> {
         Ok((exprs, columns))
     }
 
-    /// The target table of UPDATE or DELETE, or of INSERT, by its name in the statement.
-    pub fn target_table(&self, name: &RelationName) -> Result<Arc<Table>> {
-        self.relations.target(name)
+    /// The target table of a change, by its name in the statement.
+    pub fn target_table(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
+        self.relations.target(name, change)
     }
 
     /// The target table of UPDATE or DELETE at a cursor, by its name in the statement.
-    pub fn target_of_cursor(&self, name: &RelationName) -> Result<Arc<Table>> {
-        self.relations.target_of_cursor(name)
+    pub fn target_of_cursor(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
+        self.relations.target_of_cursor(name, change)
     }
 
     /// Plans which rows of `table` a statement changes: those that `filter` leaves, joined with `from`. The

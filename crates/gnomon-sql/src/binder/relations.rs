@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use gnomon_parser::ast::RelationName;
 
-use super::{CatalogView, Relation, ResultColumn, syntax::relation_name};
+use super::{
+    CatalogView, Relation, ResultColumn,
+    syntax::relation_name,
+    updatable::{Change, refused_change},
+};
 use crate::{Result, SqlError, SqlState, catalog::model::Table};
 
 /// The names of relations, as far as they are in reach.
@@ -72,30 +76,30 @@ impl<'a> Relations<'a> {
         })
     }
 
-    /// The target table of UPDATE or DELETE, or of INSERT.
-    pub fn target(&self, name: &RelationName) -> Result<Arc<Table>> {
-        self.find_target(name).map_err(|error| error.at(name.position()))
+    /// The target table of a change.
+    pub fn target(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
+        self.find_target(name, change).map_err(|error| match error.state() {
+            // PostgreSQL tells of a view without a place.
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => error,
+            _ => error.at(name.position()),
+        })
     }
 
     /// The target table of UPDATE or DELETE ... WHERE CURRENT OF.
-    pub fn target_of_cursor(&self, name: &RelationName) -> Result<Arc<Table>> {
+    pub fn target_of_cursor(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
         let (schema, relation) = relation_name(name, self.catalog.database())?;
         if let Some(Relation::View(_)) = self.catalog.relation(schema.as_deref(), &relation)? {
             let message = "WHERE CURRENT OF on a view is not implemented";
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        self.target(name)
+        self.target(name, change)
     }
 
-    fn find_target(&self, name: &RelationName) -> Result<Arc<Table>> {
+    fn find_target(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
         let (schema, name) = relation_name(name, self.catalog.database())?;
         match self.catalog.relation(schema.as_deref(), &name)? {
             Some(Relation::Table(table)) => Ok(table),
-            Some(Relation::View(_)) => Err(SqlError::new(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("cannot change view \"{name}\""),
-            )
-            .detail("Views cannot be updated.")),
+            Some(Relation::View(view)) => Err(refused_change(self.catalog, &view, change)?),
             Some(Relation::Virtual(_)) => Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{name}\" is a system catalog"),

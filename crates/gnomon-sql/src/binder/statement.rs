@@ -12,6 +12,9 @@ use crate::{
 /// How deep queries may nest, views included.
 const QUERIES_MAX: usize = 1200;
 
+/// How many views may be put in place of their names. Views that name views twice make as many as powers of two.
+const VIEWS_MAX: usize = 10_000;
+
 /// How deep expressions may nest, views and stored expressions included.
 const EXPRESSIONS_MAX: usize = 10_000;
 
@@ -31,6 +34,8 @@ pub struct Statement<'a> {
     queries: usize,
     /// How deep the expression being bound is nested.
     expressions: usize,
+    /// How many views have been put in place of their names.
+    views: usize,
 }
 
 /// A value on its way into an expression that names it more than once.
@@ -47,6 +52,7 @@ impl<'a> Statement<'a> {
             analysis: None,
             queries: 0,
             expressions: 0,
+            views: 0,
         }
     }
 
@@ -59,6 +65,12 @@ impl<'a> Statement<'a> {
     pub fn enter_query(&mut self) -> Result<()> {
         self.queries += 1;
         if self.queries > QUERIES_MAX { Err(too_deep()) } else { Ok(()) }
+    }
+
+    /// Counts a view that is put in place of its name.
+    pub fn add_view(&mut self) -> Result<()> {
+        self.views += 1;
+        if self.views > VIEWS_MAX { Err(too_many_views()) } else { Ok(()) }
     }
 
     /// Ends what [`Statement::enter_query`] began.
@@ -110,6 +122,12 @@ impl Held {
         let ty = body.ty;
         Expr { kind: ExprKind::Let { slot, value: Box::new(value), body: Box::new(body) }, ty }
     }
+}
+
+fn too_many_views() -> SqlError {
+    SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, "the statement uses too many views").detail(format!(
+        "A statement may use {VIEWS_MAX} views, each as often as it and other views name it."
+    ))
 }
 
 fn too_deep() -> SqlError {

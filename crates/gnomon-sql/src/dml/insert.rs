@@ -25,8 +25,8 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, ExecContext, Expr, Scope, ScopeRelation, Spool, check_collation,
-        check_operator_class, column_of_key,
+        Assignee, AssigneeKind, Binder, Change, ExecContext, Expr, Scope, ScopeRelation, Spool,
+        check_collation, check_operator_class, column_of_key,
         expr::Part,
         is_star, open, open_tables,
         plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
@@ -95,7 +95,7 @@ impl InsertPlan {
         let before = view.mark();
         let tables = binder.open_with(insert.with.as_deref())?;
         let after = view.mark();
-        let table = binder.target_table(&insert.table)?;
+        let table = binder.target_table(&insert.table, Change::Insert)?;
         let alias = insert.alias.as_ref().map(|alias| &*alias.name);
         let positions = target_columns(&table, &insert.columns)?;
         let mut fills = Vec::with_capacity(table.columns.len());

@@ -15,7 +15,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Binder, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
+        Binder, Change, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
         plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
     },
     types::{Context, Datum, Row, limit::row_bytes},
@@ -135,6 +135,7 @@ fn target<'t>(
     binder: &Binder<'_>,
     reference: &'t RelationReference,
     filter: Option<&RowFilter>,
+    change: Change,
 ) -> Result<(Arc<Table>, Option<&'t str>)> {
     let RelationReference { name, is_only, alias, sample } = reference;
     if let Some(sample) = sample {
@@ -142,8 +143,8 @@ fn target<'t>(
     }
     let is_current = matches!(filter, Some(RowFilter::CurrentOf(_)));
     let table = match is_current {
-        true => binder.target_of_cursor(name)?,
-        false => binder.target_table(name)?,
+        true => binder.target_of_cursor(name, change)?,
+        false => binder.target_table(name, change)?,
     };
     if *is_only && table.partitioning.is_some() {
         return Err(SqlError::unsupported("ONLY of a partitioned table").at(name.position()));
@@ -157,7 +158,7 @@ impl UpdatePlan {
         let before = view.mark();
         let tables = binder.open_with(update.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &update.table, update.filter.as_ref())?;
+        let (table, alias) = target(binder, &update.table, update.filter.as_ref(), Change::Update)?;
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
         let (targets, scope) =
@@ -278,7 +279,7 @@ impl DeletePlan {
         let before = view.mark();
         let tables = binder.open_with(delete.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &delete.table, delete.filter.as_ref())?;
+        let (table, alias) = target(binder, &delete.table, delete.filter.as_ref(), Change::Delete)?;
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
         let (targets, scope) =

@@ -8,7 +8,7 @@ use gnomon_parser::{Statement, ast};
 use super::{Planned, plan_query};
 use crate::{
     Result, SqlError, SqlState,
-    binder::{Binder, CatalogView, Relation, Scope},
+    binder::{Binder, CatalogView, Change, Relation, Scope},
     catalog::model::{Column, Index, Oid, Table, View},
     executor::{ExecContext, TargetScan, VirtualColumn, VirtualTable},
     types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, keys, parse_type_name, rows, text},
@@ -269,7 +269,7 @@ impl TestDatabase {
             panic!("only DELETE is understood here");
         };
         let mut binder = Binder::new(self, &context, &[]);
-        let table = binder.target_table(&delete.table.name)?;
+        let table = binder.target_table(&delete.table.name, Change::Delete)?;
         let lock = gnomon_engine::RowLock::Exclusive;
         let (scan, scope) = binder.targets(&table, None, &delete.using, delete.filter.as_ref(), lock)?;
         binder.parameters()?;

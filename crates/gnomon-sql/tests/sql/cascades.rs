@@ -63,6 +63,21 @@ fn dependents_are_listed_and_told_of_together() {
 }
 
 #[test]
+fn views_that_name_views_twice_are_not_expanded_without_bound() {
+    let database = database();
+    let s = &mut database.session(SessionOptions::default()).unwrap();
+    ok(s, "CREATE TABLE t (a int); CREATE VIEW v0 AS SELECT a FROM t");
+    for level in 1..=20 {
+        let below = level - 1;
+        ok(s, &format!("CREATE VIEW v{level} AS SELECT x.a FROM v{below} x, v{below} y"));
+    }
+    assert_eq!(value(s, "SELECT count(*) FROM v10"), "0");
+    assert_eq!(run(s, "SELECT * FROM v20").err().map(|error| error.state().0), Some("54001"));
+    ok(s, "ALTER TABLE t RENAME COLUMN a TO b; ALTER VIEW v5 RENAME TO renamed; DROP VIEW v20");
+    assert_eq!(ok(s, "DROP TABLE t CASCADE").notices, ["drop cascades to 20 other objects"]);
+}
+
+#[test]
 fn reindex_keeps_rows_indexes_and_comments() {
     let database = database();
     let s = &mut database.session(SessionOptions::default()).unwrap();

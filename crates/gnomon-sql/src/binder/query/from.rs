@@ -371,6 +371,7 @@ impl QueryBinder<'_, '_> {
         if self.statement.analysis.is_some() || self.statement.expansions.is_some() {
             return Ok(shape_of_view(view));
         }
+        self.statement.add_view()?;
         let query = self.relations.catalog.view_query(view)?;
         let ctes = std::mem::take(&mut self.relations.ctes);
         let scope = Scope::empty();
