@@ -9,7 +9,10 @@ use super::{
     syntax::relation_name,
     updatable::{Change, refused_change},
 };
-use crate::{Result, SqlError, SqlState, catalog::model::Table};
+use crate::{
+    Result, SqlError, SqlState,
+    catalog::{FIRST_USER_OID, model::Table},
+};
 
 /// The names of relations, as far as they are in reach.
 pub struct Relations<'a> {
@@ -100,6 +103,10 @@ impl<'a> Relations<'a> {
         match self.catalog.relation(schema.as_deref(), &name)? {
             Some(Relation::Table(table)) => Ok(table),
             Some(Relation::View(view)) => Err(refused_change(self.catalog, &view, change)?),
+            Some(Relation::Virtual(table)) if table.oid() >= FIRST_USER_OID => {
+                let message = format!("cannot change sequence \"{name}\"");
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+            }
             Some(Relation::Virtual(_)) => Err(SqlError::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{name}\" is a system catalog"),

@@ -239,7 +239,7 @@ impl Surroundings {
             Some(sequence) => Ok(sequence.clone()),
             None => Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
-                match self.object_name(Type::Regclass, oid) {
+                match self.view.relation_name(oid).map(|(_, name)| name) {
                     Some(name) => format!("\"{name}\" is not a sequence"),
                     None => format!("could not open relation with OID {oid}"),
                 },

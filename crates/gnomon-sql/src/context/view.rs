@@ -112,11 +112,20 @@ impl View {
     pub(crate) fn table(&self, name: &Name) -> Result<Arc<Table>> {
         match self.find(name) {
             Some(Relation::Table(table)) => Ok(table),
-            Some(other) => {
-                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name))
-                    .detail(format!("It is {}.", with_article(other.kind()))))
+            Some(_) => {
+                Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", name.name)))
             }
-            None => Err(name.missing("relation")),
+            None => Err(self.missing(name, "relation")),
+        }
+    }
+
+    /// The error for a name that stands for nothing, or whose schema is missing.
+    pub(crate) fn missing(&self, name: &Name, kind: &str) -> SqlError {
+        let is_known =
+            |schema: &String| SYSTEM_SCHEMAS.contains(&&**schema) || self.catalog.schema(schema).is_some();
+        match name.schema.as_ref().filter(|schema| !is_known(schema)) {
+            Some(schema) => Name { schema: None, name: schema.clone() }.missing("schema"),
+            None => name.missing(kind),
         }
     }
 }
@@ -223,11 +232,6 @@ pub(crate) fn with_article(kind: &str) -> String {
 }
 
 impl View {
-    /// The identifier of the relation of this name.
-    pub(crate) fn relation_oid(&self, name: &Name) -> Option<Oid> {
-        self.find(name).map(|relation| relation.oid())
-    }
-
     /// Schema and name of the relation with this identifier.
     pub(crate) fn relation_name(&self, oid: Oid) -> Option<(String, String)> {
         let catalog = &self.catalog;

@@ -247,14 +247,24 @@ fn lock_for_copy(
 fn copied_table(view: &View, name: &Name, direction: &str) -> Result<Arc<Table>> {
     match view.find(name) {
         Some(Relation::Table(table)) => Ok(table),
+        // Not opened at all.
+        Some(Relation::Index(..)) => {
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is an index", name.name)))
+        }
         Some(other) => {
             let error = SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("cannot copy {direction} {} \"{}\"", other.kind(), name.name),
             );
-            Err(if direction == "from" { error.hint("Try the COPY (SELECT ...) TO variant.") } else { error })
+            Err(match (direction, other) {
+                ("from", Relation::View(_)) => error.hint("Try the COPY (SELECT ...) TO variant."),
+                (_, Relation::View(_)) => {
+                    error.hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger.")
+                }
+                _ => error,
+            })
         }
-        None => Err(name.missing("relation")),
+        None => Err(view.missing(name, "relation")),
     }
 }
 

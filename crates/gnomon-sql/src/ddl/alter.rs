@@ -11,7 +11,7 @@ use gnomon_parser::ast::{
 use super::{
     Ddl,
     alter_column::alter_column,
-    attach::{attach_index, attach_partition, only_has_no_effect, repeats},
+    attach::{attach_index, attach_partition, only_has_no_effect, refuse_whole, repeats},
     clauses,
     cluster::cluster_on,
     column::{ColumnSpec, add_column, column_spec, or_composite},
@@ -22,10 +22,10 @@ use super::{
     index::build_index,
     kind_name,
     moved::names_column,
+    not_supported_for,
     partition::{refuse_key_column, refuse_only, refuse_partition},
     procedure::find_procedure,
     rename::set_schema,
-    skip_missing,
     storage::TableParameters,
     violated,
 };
@@ -73,6 +73,10 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
     if let Some(action) = other
         && *kind != ObjectKind::Table
     {
+        ddl.begin(&what)?;
+        if !has_kind(ddl, alter)? {
+            return tag(what);
+        }
         return Err(SqlError::unsupported(format!("{what} ... {}", words(action))));
     }
     ddl.begin(&what)?;
@@ -81,6 +85,19 @@ pub(super) fn alter(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<Tag> {
         Some(_) => alter_table(ddl, alter)?,
     }
     tag(what)
+}
+
+/// Fails if the relation is of another kind than the statement says; returns false if IF EXISTS lets it be missing.
+fn has_kind(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<bool> {
+    let (name, kind) = (ddl.session.name(&alter.name)?, kind_name(alter.kind));
+    match ddl.session.view().find(&name) {
+        Some(relation) if relation.kind() == kind => Ok(true),
+        Some(_) => {
+            let message = format!("\"{}\" is not {}", name.name, with_article(kind));
+            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+        None => ddl.skip_missing(&name, "relation", alter.if_exists).map(|()| false),
+    }
 }
 
 /// SET LOGGED and SET UNLOGGED of a sequence.
@@ -96,7 +113,7 @@ fn set_logged(ddl: &mut Ddl<'_>, alter: &AlterTable, words: &str) -> Result<()> 
             let message = format!("\"{}\" is not a sequence", name.name);
             Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
         }
-        None => skip_missing(&name, "relation", alter.if_exists, ddl.notices),
+        None => ddl.skip_missing(&name, "relation", alter.if_exists),
     }
 }
 
@@ -105,7 +122,7 @@ fn alter_owners(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     let name = ddl.session.name(&alter.name)?;
     let kind = kind_name(alter.kind);
     match ddl.session.view().find(&name) {
-        None => skip_missing(&name, "relation", alter.if_exists, ddl.notices),
+        None => ddl.skip_missing(&name, "relation", alter.if_exists),
         // As in PostgreSQL, ALTER TABLE is of other relations too.
         Some(relation) if relation.kind() != kind && alter.kind != ObjectKind::Table => Err(SqlError::new(
             SqlState::WRONG_OBJECT_TYPE,
@@ -151,8 +168,14 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     let view = ddl.session.view();
     match view.find(&name) {
         Some(Relation::Table(_)) => {}
+        Some(Relation::Sequence(_)) if alter.actions.iter().all(is_of_persistence) => {
+            return alter.actions.iter().try_for_each(|action| set_logged(ddl, alter, words(action)));
+        }
+        Some(Relation::View(_)) if alter.actions.iter().all(is_of_defaults) => {
+            return Err(SqlError::unsupported("a default of a column of a view"));
+        }
         Some(other) => return Err(refused_action(alter, &other, &name)),
-        None => return skip_missing(&name, "relation", alter.if_exists, ddl.notices),
+        None => return ddl.skip_missing(&name, "relation", alter.if_exists),
     }
     let table = view.table(&name)?;
     if table.partition_of.is_some() && repeats(ddl, &table, alter)? {
@@ -181,22 +204,24 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
     Ok(())
 }
 
+fn is_of_persistence(action: &AlterAction) -> bool {
+    matches!(action, AlterAction::Other { words: "SET LOGGED" | "SET UNLOGGED", .. })
+}
+
+fn is_of_defaults(action: &AlterAction) -> bool {
+    let AlterAction::AlterColumn { action, .. } = action else { return false };
+    matches!(action, AlterColumn::SetDefault(_) | AlterColumn::DropDefault)
+}
+
 /// The error of an action that is not one of relations of this kind.
 fn refused_action(alter: &AlterTable, relation: &Relation, name: &Name) -> SqlError {
-    let kinds = match relation {
-        Relation::Table(_) => "tables",
-        Relation::Index(..) => "indexes",
-        Relation::Sequence(_) => "sequences",
-        Relation::View(_) => "views",
-    };
     let action = alter.actions.iter().find(|action| !matches!(action, AlterAction::OwnerTo(_)));
     let message = format!(
         "ALTER action {} cannot be performed on relation \"{}\"",
         action.map_or("OWNER TO", words),
         name.name
     );
-    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
-        .detail(format!("This operation is not supported for {kinds}."))
+    not_supported_for(relation, message)
 }
 
 /// True if an action is one of the whole table in the end, where a dump says ONLY.
@@ -248,8 +273,8 @@ fn words(action: &AlterAction) -> &'static str {
         AlterAction::ReplicaIdentity(_) => "REPLICA IDENTITY",
         AlterAction::ClusterOn(Some(_)) => "CLUSTER ON",
         AlterAction::ClusterOn(None) => "SET WITHOUT CLUSTER",
-        AlterAction::AllTriggers { is_enabled: true } => "ENABLE TRIGGER",
-        AlterAction::AllTriggers { .. } => "DISABLE TRIGGER",
+        AlterAction::AllTriggers { is_enabled: true } => "ENABLE TRIGGER ALL",
+        AlterAction::AllTriggers { .. } => "DISABLE TRIGGER ALL",
         AlterAction::Other { words, .. } => words,
         _ => "this action",
     }
@@ -348,6 +373,10 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             true => Ok(()),
             false => Err(missing_constraint(name)),
         },
+        AlterAction::DetachPartition { .. } => {
+            refuse_whole(table)?;
+            Err(unsupported_action(action))
+        }
         other => Err(unsupported_action(other)),
     }
 }

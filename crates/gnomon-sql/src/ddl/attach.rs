@@ -38,6 +38,15 @@ fn own_definitions() -> SqlError {
     SqlError::unsupported("a partition with definitions of its own")
 }
 
+/// Fails for a table without partitions.
+pub(super) fn refuse_whole(table: &Table) -> Result<()> {
+    if table.partitioning.is_some() {
+        return Ok(());
+    }
+    let message = format!("table \"{}\" is not partitioned", table.name);
+    Err(SqlError::new(SqlState("42P17"), message))
+}
+
 /// ALTER TABLE ... ATTACH PARTITION.
 pub(super) fn attach_partition(
     ddl: &mut Ddl<'_>,
@@ -45,6 +54,7 @@ pub(super) fn attach_partition(
     partition: &RelationName,
     values: &PartitionBound,
 ) -> Result<()> {
+    refuse_whole(table)?;
     let name = ddl.session.name(partition)?;
     let given = ddl.session.view().table(&name)?;
     if given.partition_of.is_some() && table.partitioning.is_some() {
@@ -121,7 +131,7 @@ fn compare(table: &Table, given: &Table) -> Result<Vec<Option<usize>>> {
     }
     for check in &table.checks {
         match given.checks.iter().find(|own| own.name == check.name) {
-            Some(own) if own.expression == check.expression => {}
+            Some(own) if own.of_table(&given.name, &table.name).expression == check.expression => {}
             Some(_) => {
                 return Err(unlike(format!(
                     "child table \"{}\" has different definition for check constraint \"{}\"",

@@ -43,7 +43,7 @@ pub(super) fn cluster(ddl: &mut Ddl<'_>, cluster: &Cluster) -> Result<Tag> {
             let message = format!("\"{}\" is not a table or materialized view", name.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
-        None => return Err(name.missing("relation")),
+        None => return Err(ddl.session.view().missing(&name, "relation")),
     };
     refuse_partition(&table, "CLUSTER")?;
     ddl.refuse_in_use(&table, "CLUSTER")?;

@@ -118,10 +118,8 @@ fn relation_key(ddl: &Ddl<'_>, kind: ObjectKind, name: &QualifiedName) -> Result
         Some(Relation::Index(table, _)) if table.partition_of.is_some() => {
             Err(SqlError::unsupported("COMMENT ON INDEX of a partition"))
         }
-        Some(relation) if relation.kind() == kind_name(kind) => {
-            ddl.session.view().relation_oid(&name).map(|oid| (oid, 0)).ok_or_else(|| name.missing("relation"))
-        }
-        None if name.of_system().is_none() => Err(name.missing("relation")),
+        Some(relation) if relation.kind() == kind_name(kind) => Ok((relation.oid(), 0)),
+        None if name.of_system().is_none() => Err(ddl.session.view().missing(&name, "relation")),
         None if let Some(known) = name.of_system().filter(|known| known.kind() == kind_name(kind)) => {
             Ok((known.oid(), 0))
         }

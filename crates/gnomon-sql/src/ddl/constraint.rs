@@ -152,7 +152,7 @@ pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &Constr
                 bind_check(&mut binder, &shape, &check)
             })?;
             match name {
-                Some(name) if table.has_constraint_or_index(name) => {
+                Some(name) if table.constraint(name).is_some() => {
                     return Err(duplicate_constraint(table, name));
                 }
                 Some(_) => {}

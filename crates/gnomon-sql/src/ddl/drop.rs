@@ -10,7 +10,6 @@ use super::{
     dependents::{Dependents, Object},
     kind_name,
     partition::{drop_partition, truncate_partition},
-    skip_missing,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -63,7 +62,7 @@ fn find_schema(ddl: &mut Ddl<'_>, name: &str, if_exists: bool) -> Result<Option<
     if SYSTEM_SCHEMAS.contains(&&*name.name) {
         return Err(needed(&format!("schema {name}")));
     }
-    skip_missing(&name, "schema", if_exists, ddl.notices)?;
+    ddl.skip_missing(&name, "schema", if_exists)?;
     Ok(None)
 }
 
@@ -79,7 +78,7 @@ fn find_relation(
         if let Some(known) = name.of_system().filter(|known| known.kind() != kind) {
             return Err(wrong_kind(&name, kind, known.kind()));
         }
-        skip_missing(&name, kind, if_exists, ddl.notices)?;
+        ddl.skip_missing(&name, kind, if_exists)?;
         return Ok(None);
     };
     if relation.kind() != kind {

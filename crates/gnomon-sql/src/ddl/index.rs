@@ -8,14 +8,14 @@ use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 use super::{
     Ddl, INDEX_COLUMNS_MAX,
     attach::{like, only_has_no_effect},
-    clauses, could_not_build,
+    clauses, could_not_build, not_supported_for,
     partition::{check_unique, refuse_partition},
     storage::page_size_of_index,
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
-        choose_index_name,
+        Relation, choose_index_name,
         model::{Index, Table},
         row_address::is_system_column,
     },
@@ -163,7 +163,15 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
     ddl.begin("CREATE INDEX")?;
     let name = create.name.as_ref().map(|name| String::from(&*name.name));
     let table_name = ddl.session.name(&create.table)?;
-    let table = ddl.session.view().table(&table_name)?;
+    let view = ddl.session.view();
+    let table = match view.find(&table_name) {
+        Some(Relation::Table(table)) => table,
+        Some(other) => {
+            let message = format!("cannot create index on relation \"{}\"", table_name.name);
+            return Err(not_supported_for(&other, message));
+        }
+        None => return Err(view.missing(&table_name, "relation")),
+    };
     for element in &create.elements {
         let column = column_of_key(&element.key).and_then(|name| table.column(&name.name));
         clauses::index_element(element, column.map(|column| table.columns[column].ty.ty))?;

@@ -97,7 +97,7 @@ fn source(ddl: &Ddl<'_>, name: &RelationName) -> Result<Relation> {
         if name.of_system().is_some() {
             return Err(SqlError::unsupported("LIKE of a table of the system").at(position));
         }
-        return Err(name.missing("relation").at(position));
+        return Err(ddl.session.view().missing(&name, "relation").at(position));
     };
     let kinds = match relation {
         Relation::Table(_) | Relation::View(_) => return Ok(relation),

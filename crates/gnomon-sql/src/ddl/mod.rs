@@ -49,7 +49,7 @@ pub(crate) use create::{TableSource, free_name};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
-        Catalog,
+        Catalog, Relation,
         model::{Index, Oid, Table},
     },
     context::{Name, SessionContext, View},
@@ -207,6 +207,21 @@ impl<'a> Ddl<'a> {
             used.name
         );
         Err(SqlError::new(SqlState::OBJECT_IN_USE, message))
+    }
+
+    /// Tells by a notice that an object is missing; without IF EXISTS, or if it is one of the system's, fails.
+    fn skip_missing(&mut self, name: &Name, kind: &str, if_exists: bool) -> Result<()> {
+        let missing = self.session.view().missing(name, kind);
+        if !if_exists || missing.state() == SqlState::INSUFFICIENT_PRIVILEGE {
+            return Err(missing);
+        }
+        // ALTER says only the name.
+        let message = match missing.state() {
+            SqlState::INVALID_SCHEMA_NAME if kind != "relation" => missing.report().message.clone(),
+            _ => format!("{kind} \"{}\" does not exist", name.name),
+        };
+        self.notices.push(Notice::note(SqlState::SUCCESSFUL_COMPLETION, format!("{message}, skipping")));
+        Ok(())
     }
 
     /// Locks a sequence against draws, and against transactions that have drawn from it and have not ended.
@@ -386,17 +401,16 @@ fn kind_name(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// Tells by a notice that an object is missing; without IF EXISTS, or if it is one of the system's, fails.
-fn skip_missing(name: &Name, kind: &str, if_exists: bool, notices: &mut Vec<Notice>) -> Result<()> {
-    let error = name.missing(kind);
-    if !if_exists || error.state() == SqlState::INSUFFICIENT_PRIVILEGE {
-        return Err(error);
-    }
-    notices.push(Notice::note(
-        SqlState::SUCCESSFUL_COMPLETION,
-        format!("{kind} \"{}\" does not exist, skipping", name.name),
-    ));
-    Ok(())
+/// The error of a statement that is not one of relations of this kind.
+fn not_supported_for(relation: &Relation, message: String) -> SqlError {
+    let kinds = match relation {
+        Relation::Table(_) => "tables",
+        Relation::Index(..) => "indexes",
+        Relation::Sequence(_) => "sequences",
+        Relation::View(_) => "views",
+    };
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        .detail(format!("This operation is not supported for {kinds}."))
 }
 
 /// Fails if a relation of this name exists in the schema.

@@ -11,6 +11,7 @@ use super::{Ddl, clauses::check_collation, refuse_taken, storage::TableParameter
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
+        Relation,
         model::{Index, Partition, PartitionOf, Partitioning, Table},
         partition::{PARTITIONS_MAX, Place},
     },
@@ -223,7 +224,14 @@ pub(super) fn create_partition(
         return tag("CREATE TABLE");
     }
     refuse_taken(&view, &schema, &name.name)?;
-    let table = view.table(&parent)?;
+    let table = match view.find(&parent) {
+        Some(Relation::Table(table)) => table,
+        Some(_) => {
+            let message = format!("inherited relation \"{}\" is not a table or foreign table", parent.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        None => return Err(view.missing(&parent, "relation")),
+    };
     if schema != table.schema {
         return Err(SqlError::unsupported("a partition in another schema than its table"));
     }

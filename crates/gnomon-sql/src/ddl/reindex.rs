@@ -119,7 +119,7 @@ fn find(ddl: &Ddl<'_>, name: &RelationName, options: &Options) -> Result<Option<
     match is_system {
         true if options.is_concurrent => Err(refused_for_system()),
         true => Ok(None),
-        false => Err(name.missing("relation")),
+        false => Err(ddl.session.view().missing(&name, "relation")),
     }
 }
 

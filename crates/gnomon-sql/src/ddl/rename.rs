@@ -6,13 +6,14 @@ use gnomon_engine::TreeLock;
 use gnomon_parser::ast::{AlterTable, Ident, ObjectKind, Rename, RenamedPart};
 
 use super::{
-    Ddl, column_of,
+    Ddl,
     constraint::with_bare_columns,
     drop::owned_sequences,
     kind_name,
     moved::{Move, Place, RenamedColumn, move_relations, put_queries, queries_with_column, rename_in},
+    not_supported_for,
     partition::{refuse_only, refuse_partition, with_partitions},
-    refuse_taken, schema, skip_missing,
+    refuse_taken, schema,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -57,12 +58,25 @@ pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
         rename_relation(ddl, kind_name(*kind), &name, *if_exists, &to.name)?;
         return tag(what);
     };
-    let view = ddl.session.view();
-    if view.find(&name).is_none() {
-        skip_missing(&name, "relation", *if_exists, ddl.notices)?;
-        return tag(what);
-    }
-    let table = view.table(&name)?;
+    let table = match (ddl.session.view().find(&name), part) {
+        (Some(Relation::Table(table)), _) => table,
+        // As in PostgreSQL, ALTER TABLE is of views too.
+        (Some(Relation::View(_)), RenamedPart::Column(from)) => {
+            rename_view_column(ddl, &name, *if_exists, from, &to.name)?;
+            return tag(what);
+        }
+        (Some(Relation::View(_)), RenamedPart::Constraint(from)) => {
+            return Err(missing_constraint(&name.name, &from.name));
+        }
+        (Some(other), _) => {
+            let message = format!("cannot rename columns of relation \"{}\"", name.name);
+            return Err(not_supported_for(&other, message));
+        }
+        (None, _) => {
+            ddl.skip_missing(&name, "relation", *if_exists)?;
+            return tag(what);
+        }
+    };
     refuse_partition(&table, "ALTER TABLE")?;
     if *is_only {
         refuse_only(&table, "ALTER TABLE")?;
@@ -78,7 +92,7 @@ pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
 fn rename_relation(ddl: &mut Ddl<'_>, kind: &str, name: &Name, if_exists: bool, to: &str) -> Result<()> {
     let view = ddl.session.view();
     match view.find(name) {
-        None => skip_missing(name, "relation", if_exists, ddl.notices)?,
+        None => ddl.skip_missing(name, "relation", if_exists)?,
         // As in PostgreSQL, ALTER TABLE and ALTER INDEX rename other relations too.
         Some(relation) if relation.kind() != kind && !matches!(kind, "table" | "index") => {
             return Err(SqlError::new(
@@ -107,14 +121,13 @@ pub(super) fn set_schema(ddl: &mut Ddl<'_>, alter: &AlterTable, schema: &Ident) 
     let name = ddl.session.name(&alter.name)?;
     let view = ddl.session.view();
     let Some(relation) = view.find(&name) else {
-        return skip_missing(&name, "relation", alter.if_exists, ddl.notices);
+        return ddl.skip_missing(&name, "relation", alter.if_exists);
     };
     let kind = kind_name(alter.kind);
     if relation.kind() != kind && alter.kind != ObjectKind::Table {
         let message = format!("\"{}\" is not {}", name.name, with_article(kind));
         return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
     }
-    let schema = view.schema_for(&Name { schema: Some(schema.name.to_string()), name: String::new() })?;
     let mut relations = vec![relation.clone()];
     match &relation {
         Relation::Table(table) => {
@@ -122,12 +135,13 @@ pub(super) fn set_schema(ddl: &mut Ddl<'_>, alter: &AlterTable, schema: &Ident) 
         }
         Relation::Sequence(sequence) => refuse_owned(ddl, sequence)?,
         Relation::Index(..) => {
-            let message = format!("\"{}\" is an index", name.name);
+            let message = format!("cannot change schema of index \"{}\"", name.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
-                .hint("Use ALTER TABLE on the table of the index."));
+                .hint("Change the schema of the table instead."));
         }
         Relation::View(_) => {}
     }
+    let schema = view.schema_for(&Name { schema: Some(schema.name.to_string()), name: String::new() })?;
     if Place::of(&relation).schema == schema {
         return Ok(());
     }
@@ -168,7 +182,10 @@ fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) 
         let message = format!("cannot rename system column \"{}\"", from.name);
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
-    let position = column_of(table, from)?;
+    let Some(position) = table.column(&from.name) else {
+        let message = format!("column \"{}\" does not exist", from.name);
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+    };
     let from = &*from.name;
     if is_system_column(to) {
         return Err(conflicting_name(to));
@@ -204,7 +221,7 @@ fn rename_view_column(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, from: &Id
             let message = format!("\"{}\" is not a view", name.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
-        None => return skip_missing(name, "relation", if_exists, ddl.notices),
+        None => return ddl.skip_missing(name, "relation", if_exists),
     };
     let from = &*from.name;
     let Some(at) = view.columns.iter().position(|(column, _)| column == from) else {
@@ -250,9 +267,11 @@ fn rename_constraint(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &str, to: &str
             let to = Place { schema: table.schema.clone(), name: to.to_owned() };
             move_relations(ddl, &[Move { relation: Relation::Index(table.clone(), index.oid), to }])
         }
-        Some(model::Constraint::NotNull(_)) | None => Err(SqlError::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("constraint \"{from}\" for table \"{}\" does not exist", table.name),
-        )),
+        Some(model::Constraint::NotNull(_)) | None => Err(missing_constraint(&table.name, from)),
     }
+}
+
+fn missing_constraint(table: &str, name: &str) -> SqlError {
+    let message = format!("constraint \"{name}\" for table \"{table}\" does not exist");
+    SqlError::new(SqlState::UNDEFINED_OBJECT, message)
 }

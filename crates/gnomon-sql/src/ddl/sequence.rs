@@ -8,7 +8,7 @@ use gnomon_parser::ast::{
     SequenceOptionKind,
 };
 
-use super::{Ddl, clauses::sequence_cache, column_of, refuse_taken, skip_missing};
+use super::{Ddl, clauses::sequence_cache, column_of, refuse_taken};
 use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
@@ -251,7 +251,7 @@ pub(super) fn create_sequence(ddl: &mut Ddl<'_>, create: &CreateSequence) -> Res
     let mut spec = SequenceSpec::new(ColumnType { ty: Type::Int8, modifier: -1 });
     sequence_cache(options, ddl.notices);
     spec.apply_all(options)?;
-    let owner = owner(ddl, &spec)?.flatten();
+    let owner = owner(ddl, &spec, &schema)?.flatten();
     let sequence = spec.build(ddl.session.shared.new_oid()?, &schema, &name.name, owner)?;
     ddl.change(|catalog| catalog.put_sequence(sequence))?;
     tag("CREATE SEQUENCE")
@@ -270,7 +270,7 @@ pub(super) fn alter_sequence(ddl: &mut Ddl<'_>, alter: &AlterSequence) -> Result
             ));
         }
         None => {
-            skip_missing(&name, "relation", *if_exists, ddl.notices)?;
+            ddl.skip_missing(&name, "relation", *if_exists)?;
             return tag("ALTER SEQUENCE");
         }
     };
@@ -288,7 +288,7 @@ pub(super) fn change_sequence(
     ddl.lock_sequence(sequence.oid, TreeLock::SharedAlone)?;
     let mut spec = SequenceSpec::of(sequence);
     change(&mut spec)?;
-    let owner = match owner(ddl, &spec)? {
+    let owner = match owner(ddl, &spec, &sequence.schema)? {
         Some(owner) => {
             refuse_change_of_owner(ddl, sequence)?;
             owner
@@ -329,8 +329,8 @@ fn refuse_change_of_owner(ddl: &Ddl<'_>, sequence: &Sequence) -> Result<()> {
         .detail(format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name)))
 }
 
-/// The column of OWNED BY; none if the option was not given.
-fn owner(ddl: &mut Ddl<'_>, spec: &SequenceSpec) -> Result<Option<Option<(Oid, usize)>>> {
+/// The column of OWNED BY, for a sequence in a schema; none if the option was not given.
+fn owner(ddl: &mut Ddl<'_>, spec: &SequenceSpec, schema: &str) -> Result<Option<Option<(Oid, usize)>>> {
     let Some(owned_by) = &spec.owned_by else { return Ok(None) };
     let Some(name) = owned_by else { return Ok(Some(None)) };
     let mut table = name.clone();
@@ -349,6 +349,10 @@ fn owner(ddl: &mut Ddl<'_>, spec: &SequenceSpec) -> Result<Option<Option<(Oid, u
             .detail(format!("This operation is not supported for {kinds}.")));
     }
     let table = view.table(&name)?;
+    if table.schema != schema {
+        let message = "sequence must be in same schema as table it is linked to";
+        return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+    }
     let position = column_of(&table, &column)?;
     Ok(Some(Some((table.oid, position))))
 }

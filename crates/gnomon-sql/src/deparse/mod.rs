@@ -22,7 +22,7 @@ mod query;
 mod typed;
 mod writer;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use gnomon_parser::ast;
 
