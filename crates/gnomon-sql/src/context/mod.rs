@@ -93,7 +93,7 @@ pub(crate) struct SessionContext {
     pub(crate) lasting_effects: u64,
     /// The transaction in progress.
     pub(crate) current: Current,
-    client: Arc<dyn ClientObjects>,
+    pub(crate) client: Arc<dyn ClientObjects>,
     /// The last commit that the session was told of: its reads include it.
     last_csn: Csn,
     /// Values that it drew from sequences.
@@ -205,11 +205,6 @@ impl SessionContext {
     /// The catalog that a statement binds against.
     pub(crate) fn view(&self) -> View {
         View::new(self.catalog(), self.settings.search_path().clone(), self.database.clone())
-    }
-
-    /// True if an open query of the client reads a table, or a partition by its own name.
-    pub(crate) fn is_read(&self, relation: Oid) -> bool {
-        self.client.reads(relation)
     }
 
     /// A name as a statement has it.

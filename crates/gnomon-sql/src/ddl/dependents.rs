@@ -7,11 +7,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{
-    Ddl,
-    moved::{Place, names_column},
-    partition::with_partitions,
-};
+use super::{Ddl, check::names_column, moved::Place, partition::with_partitions};
 use crate::{
     Result, SqlError, SqlState,
     catalog::{
@@ -370,11 +366,15 @@ impl Uses {
         if table.partition_of.is_some() || table.primary_key.as_ref().is_none_or(|key| key.oid != index) {
             return Ok(Vec::new());
         }
+        let views: Vec<_> = self.views.iter().filter(|(_, relations)| relations.contains(&oid)).collect();
+        if views.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut without = (*catalog).clone();
         without.put_table(Table { primary_key: None, ..(**table).clone() });
         let without = ddl.session.view().with_catalog(Arc::new(without));
         let mut found = Vec::new();
-        for (view, _) in self.views.iter().filter(|(_, relations)| relations.contains(&oid)) {
+        for (view, _) in views {
             let query = query_of(view)?;
             let bound = ddl
                 .session

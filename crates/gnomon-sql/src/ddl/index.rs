@@ -166,6 +166,10 @@ pub(super) fn create_index(ddl: &mut Ddl<'_>, create: &CreateIndex) -> Result<Ta
     let view = ddl.session.view();
     let table = match view.find(&table_name) {
         Some(Relation::Table(table)) => table,
+        Some(Relation::Index(..)) => {
+            let message = format!("\"{}\" is an index", table_name.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         Some(other) => {
             let message = format!("cannot create index on relation \"{}\"", table_name.name);
             return Err(not_supported_for(&other, message));

@@ -6,10 +6,10 @@ use gnomon_parser::ast::{RelationName, TableLike};
 
 use super::{
     Ddl,
+    check::{names_row, with_bare_columns},
     column::sequence_name,
-    constraint::{ConstraintSpec, add_constraint, with_bare_columns},
+    constraint::{ConstraintSpec, add_constraint},
     index::{IndexKey, define_index},
-    moved::names_row,
     sequence::SequenceSpec,
 };
 use crate::{

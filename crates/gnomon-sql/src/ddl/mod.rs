@@ -12,6 +12,7 @@ mod absent;
 mod alter;
 mod alter_column;
 mod attach;
+mod check;
 mod clauses;
 mod cluster;
 mod column;
@@ -201,7 +202,9 @@ impl<'a> Ddl<'a> {
     fn refuse_in_use(&self, table: &Arc<Table>, what: &str) -> Result<()> {
         let catalog = self.session.catalog();
         let mut relations = [table].into_iter().chain(catalog.partitions_of(table));
-        let Some(used) = relations.find(|relation| self.session.is_read(relation.oid)) else { return Ok(()) };
+        let Some(used) = relations.find(|relation| self.session.client.reads(relation.oid)) else {
+            return Ok(());
+        };
         let message = format!(
             "cannot {what} \"{}\" because it is being used by active queries in this session",
             used.name

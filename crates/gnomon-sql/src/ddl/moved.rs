@@ -15,7 +15,7 @@ use gnomon_parser::{
     visit::{Visitor, VisitorMut},
 };
 
-use super::{Ddl, constraint::with_bare_columns, partition::refuse_partition};
+use super::{Ddl, check::with_bare_columns, partition::refuse_partition};
 use crate::{
     Result, SqlError,
     catalog::{
@@ -484,61 +484,4 @@ impl VisitorMut for ReplaceColumn<'_> {
         }
         self.walk_expr(expr)
     }
-}
-
-/// The name of a column in an expression, without the relation that may stand in front.
-fn column_name(expr: &Expr) -> Option<&Ident> {
-    match expr {
-        Expr::Column(column) if !column.has_star => column.fields.last(),
-        _ => None,
-    }
-}
-
-/// True if a stored expression names a column.
-pub(super) fn names_column(text: &str, column: &str) -> Result<bool> {
-    struct Find<'n>(&'n str);
-    impl Visitor for Find<'_> {
-        type Break = ();
-        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match column_name(expr).is_some_and(|name| *name.name == *self.0) {
-                true => ControlFlow::Break(()),
-                false => self.walk_expr(expr),
-            }
-        }
-    }
-    Ok(Find(column).visit_expr(&parse_expression(text)?).is_break())
-}
-
-/// True if an expression names the row of its table.
-pub(super) fn names_row(expr: &Expr) -> bool {
-    struct Find;
-    impl Visitor for Find {
-        type Break = ();
-        fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Column(ColumnReference { has_star: true, .. }) => ControlFlow::Break(()),
-                expr => self.walk_expr(expr),
-            }
-        }
-    }
-    Find.visit_expr(expr).is_break()
-}
-
-/// Returns the text of an expression with a column renamed.
-pub(super) fn rename_in(mut expr: Expr, from: &str, to: &str) -> Result<String> {
-    struct Replace<'n>(&'n str, &'n str);
-    impl VisitorMut for Replace<'_> {
-        type Break = ();
-        fn visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let Expr::Column(column) = expr
-                && !column.has_star
-                && let Some(name) = column.fields.last_mut().filter(|name| *name.name == *self.0)
-            {
-                name.name = self.1.into();
-            }
-            self.walk_expr(expr)
-        }
-    }
-    let _: ControlFlow<()> = Replace(from, to).visit_expr(&mut expr);
-    expression_text(&expr)
 }

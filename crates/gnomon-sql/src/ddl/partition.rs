@@ -226,6 +226,10 @@ pub(super) fn create_partition(
     refuse_taken(&view, &schema, &name.name)?;
     let table = match view.find(&parent) {
         Some(Relation::Table(table)) => table,
+        Some(Relation::Index(..)) => {
+            let message = format!("\"{}\" is an index", parent.name);
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         Some(_) => {
             let message = format!("inherited relation \"{}\" is not a table or foreign table", parent.name);
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));

@@ -7,10 +7,10 @@ use gnomon_parser::ast::{AlterTable, Ident, ObjectKind, Rename, RenamedPart};
 
 use super::{
     Ddl,
-    constraint::with_bare_columns,
+    check::{rename_in, with_bare_columns},
     drop::owned_sequences,
     kind_name,
-    moved::{Move, Place, RenamedColumn, move_relations, put_queries, queries_with_column, rename_in},
+    moved::{Move, Place, RenamedColumn, move_relations, put_queries, queries_with_column},
     not_supported_for,
     partition::{refuse_only, refuse_partition, with_partitions},
     refuse_taken, schema,
@@ -19,7 +19,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::{
         Relation,
-        model::{self, Table, derived_oid},
+        model::{self, Table, View, derived_oid},
         row_address::{conflicting_name, is_system_column},
     },
     context::{Name, with_article},
@@ -43,13 +43,7 @@ pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
             schema::rename_schema(ddl, &name, &to.name)?;
             return tag(what);
         }
-        (ObjectKind::View, Some(RenamedPart::Column(from))) => {
-            ddl.begin(&what)?;
-            let name = ddl.session.name(name)?;
-            rename_view_column(ddl, &name, *if_exists, from, &to.name)?;
-            return tag(what);
-        }
-        (ObjectKind::Table, _) | (_, None) => {}
+        (ObjectKind::Table | ObjectKind::View, _) | (_, None) => {}
         (_, Some(_)) => return Err(SqlError::unsupported(format!("{what} ... RENAME COLUMN"))),
     }
     ddl.begin(&what)?;
@@ -60,9 +54,9 @@ pub(super) fn rename(ddl: &mut Ddl<'_>, rename: &Rename) -> Result<Tag> {
     };
     let table = match (ddl.session.view().find(&name), part) {
         (Some(Relation::Table(table)), _) => table,
-        // As in PostgreSQL, ALTER TABLE is of views too.
-        (Some(Relation::View(_)), RenamedPart::Column(from)) => {
-            rename_view_column(ddl, &name, *if_exists, from, &to.name)?;
+        // As in PostgreSQL, ALTER TABLE is of views too, and ALTER VIEW of tables.
+        (Some(Relation::View(view)), RenamedPart::Column(from)) => {
+            rename_view_column(ddl, &view, from, &to.name)?;
             return tag(what);
         }
         (Some(Relation::View(_)), RenamedPart::Constraint(from)) => {
@@ -214,15 +208,7 @@ fn rename_column(ddl: &mut Ddl<'_>, table: &Arc<Table>, from: &Ident, to: &str) 
 }
 
 /// RENAME COLUMN of a view.
-fn rename_view_column(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, from: &Ident, to: &str) -> Result<()> {
-    let view = match ddl.session.view().find(name) {
-        Some(Relation::View(view)) => view,
-        Some(_) => {
-            let message = format!("\"{}\" is not a view", name.name);
-            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
-        }
-        None => return ddl.skip_missing(name, "relation", if_exists),
-    };
+fn rename_view_column(ddl: &mut Ddl<'_>, view: &View, from: &Ident, to: &str) -> Result<()> {
     let from = &*from.name;
     let Some(at) = view.columns.iter().position(|(column, _)| column == from) else {
         let message = format!("column \"{from}\" does not exist");
@@ -234,7 +220,7 @@ fn rename_view_column(ddl: &mut Ddl<'_>, name: &Name, if_exists: bool, from: &Id
     }
     let of = Place { schema: view.schema.clone(), name: view.name.clone() };
     let following = queries_with_column(ddl, &RenamedColumn { of, from, at, to })?;
-    let mut changed = (*view).clone();
+    let mut changed = view.clone();
     to.clone_into(&mut changed.columns[at].0);
     ddl.change(|catalog| catalog.put_view(changed))?;
     put_queries(ddl, following)

@@ -1,6 +1,6 @@
 //! VACUUM, ANALYZE, CHECKPOINT, and LOCK TABLE.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 use gnomon_engine::{Error, TreeLock};
 use gnomon_parser::{
@@ -9,8 +9,12 @@ use gnomon_parser::{
 };
 
 use crate::{
-    Notice, Result, SqlError, SqlState,
-    catalog::{Relation, model::Table, system},
+    Notice, Result, Severity, SqlError, SqlState,
+    catalog::{
+        Relation,
+        model::{Oid, Table},
+        system,
+    },
     context::{Name, SessionContext, View, query_of},
     dml::missing_column,
     sink::{Tag, tag},
@@ -48,7 +52,7 @@ pub(super) fn vacuum(
             "ANALYZE option must be specified when a column list is provided",
         ));
     }
-    find_tables(session, vacuum)?;
+    find_tables(session, vacuum, "vacuum", notices)?;
     tell_of_options("VACUUM", &on, "space is reclaimed all the time", notices);
     tag("VACUUM")
 }
@@ -60,7 +64,7 @@ pub(super) fn analyze(
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
     let on = options_on("ANALYZE", analyze, &ANALYZE_OPTIONS)?;
-    find_tables(session, analyze)?;
+    find_tables(session, analyze, "analyze", notices)?;
     tell_of_options("ANALYZE", &on, "plans need no statistics", notices);
     tag("ANALYZE")
 }
@@ -101,13 +105,24 @@ fn tell_of_options(verb: &str, on: &[&str], why: &str, notices: &mut Vec<Notice>
     }
 }
 
-/// Fails if one of the tables, or a column of it, does not exist.
-fn find_tables(session: &SessionContext, statement: &Maintenance) -> Result<()> {
+/// Fails if one of the tables, or a column of it, does not exist. Other relations are passed over with a warning.
+fn find_tables(
+    session: &SessionContext,
+    statement: &Maintenance,
+    verb: &str,
+    notices: &mut Vec<Notice>,
+) -> Result<()> {
     let view = session.view();
     statement.tables.iter().try_for_each(|(name, columns)| {
         let name = session.name(name)?;
-        let known = name.of_system().filter(|known| known.kind() == "table" && view.find(&name).is_none());
-        if let Some(known) = known {
+        let found = view.find(&name);
+        if let Some(Relation::View(_) | Relation::Sequence(_) | Relation::Index(..)) = &found {
+            let message =
+                format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", name.name);
+            notices.push(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
+            return Ok(());
+        }
+        if let Some(known) = name.of_system().filter(|known| known.kind() == "table" && found.is_none()) {
             let is_there = |column: &Ident| known.columns().iter().any(|own| *own.name == *column.name);
             return match columns.iter().find(|column| !is_there(column)) {
                 None => Ok(()),
@@ -130,6 +145,8 @@ fn find_tables(session: &SessionContext, statement: &Maintenance) -> Result<()> 
 struct Beneath<'v> {
     view: &'v View,
     tables: Vec<Arc<Table>>,
+    /// The views that were looked into.
+    seen: BTreeSet<Oid>,
     failed: Option<SqlError>,
 }
 
@@ -142,7 +159,7 @@ impl Visitor for Beneath<'_> {
         let name = Name { schema: Some((*schema.name).into()), name: (*name.name.name).into() };
         match self.view.find(&name) {
             Some(Relation::Table(table)) => self.tables.push(table),
-            Some(Relation::View(view)) => match query_of(&view) {
+            Some(Relation::View(view)) if self.seen.insert(view.oid) => match query_of(&view) {
                 Ok(query) => return self.visit_query(&query),
                 Err(error) => {
                     self.failed = Some(error);
@@ -160,20 +177,15 @@ fn tables_to_lock(view: &View, name: &Name) -> Result<Vec<Arc<Table>>> {
     match view.find(name) {
         Some(Relation::Table(table)) => Ok(vec![table]),
         Some(Relation::View(found)) => {
-            let mut beneath = Beneath { view, tables: Vec::new(), failed: None };
+            let mut beneath = Beneath { view, tables: Vec::new(), seen: BTreeSet::new(), failed: None };
             let _: ControlFlow<()> = beneath.visit_query(&query_of(&found)?);
             beneath.failed.map_or(Ok(beneath.tables), Err)
         }
-        Some(other) => {
-            let kinds = if matches!(other, Relation::Index(..)) { "indexes" } else { "sequences" };
-            let message = format!("cannot lock relation \"{}\"", name.name);
-            Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
-                .detail(format!("This operation is not supported for {kinds}.")))
-        }
+        Some(other) => Err(not_locked(name, &other)),
         None if system::relation(name.schema.as_deref(), &name.name).is_some() => {
             Err(SqlError::unsupported("LOCK TABLE of a system catalog"))
         }
-        None => Err(name.missing("relation")),
+        None => Err(view.missing(name, "relation")),
     }
 }
 
@@ -231,6 +243,14 @@ pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock) -> Result<T
         }
     }
     tag("LOCK TABLE")
+}
+
+/// The error of LOCK TABLE for a relation that has no rows of its own.
+fn not_locked(name: &Name, relation: &Relation) -> SqlError {
+    let kinds = if matches!(relation, Relation::Index(..)) { "indexes" } else { "sequences" };
+    let message = format!("cannot lock relation \"{}\"", name.name);
+    SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        .detail(format!("This operation is not supported for {kinds}."))
 }
 
 /// CHECKPOINT.
