@@ -34,7 +34,7 @@ mod updatable;
 use std::sync::Arc;
 
 use gnomon_engine::RowLock;
-use gnomon_parser::ast::{self, RelationName, RowFilter, TableReference};
+use gnomon_parser::ast::{self, RowFilter, TableReference};
 
 use self::{
     expansion::Expansions,
@@ -51,7 +51,7 @@ use self::{
 };
 use crate::{
     Result,
-    catalog::model::{Oid, Table},
+    catalog::model::Oid,
     executor::{
         Expr, TargetScan,
         expr::Part,
@@ -69,7 +69,7 @@ pub use query::figure_name;
 pub use scope::{Scope, ScopeRelation};
 pub use syntax::{check_collation, column_of_key, into_clause, relation_name, relation_of};
 pub use typing::{Assignee, AssigneeKind};
-pub use updatable::Change;
+pub use updatable::{Change, ChangeTarget};
 
 /// Binds the expressions and queries of one statement: the types of its parameters are settled where they are first
 /// used, and slots and subqueries are numbered through it.
@@ -322,26 +322,15 @@ impl<'a> Binder<'a> {
         Ok((exprs, columns))
     }
 
-    /// The target table of a change, by its name in the statement.
-    pub fn target_table(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
-        self.relations.target(name, change)
-    }
-
-    /// The target table of UPDATE or DELETE at a cursor, by its name in the statement.
-    pub fn target_of_cursor(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
-        self.relations.target_of_cursor(name, change)
-    }
-
-    /// Plans which rows of `table` a statement changes: those that `filter` leaves, joined with `from`. The
+    /// Plans which rows a statement changes: those of `of` that `filter` leaves, joined with `from`. The
     /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
     pub fn targets(
         &mut self,
-        table: &Arc<Table>,
-        alias: Option<&str>,
+        of: &ChangeTarget,
         from: &[TableReference],
         filter: Option<&RowFilter>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {
-        self.queries().targets(table, alias, from, filter, lock)
+        self.queries().targets(of, from, filter, lock)
     }
 }

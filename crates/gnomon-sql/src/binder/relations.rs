@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use gnomon_parser::ast::RelationName;
 
-use super::{
-    CatalogView, Relation, ResultColumn,
-    syntax::relation_name,
-    updatable::{Change, refused_change},
-};
+use super::{CatalogView, Relation, ResultColumn, syntax::relation_name};
 use crate::{
     Result, SqlError, SqlState,
-    catalog::{FIRST_USER_OID, model::Table},
+    catalog::{
+        FIRST_USER_OID,
+        model::{Table, View},
+    },
 };
 
 /// The names of relations, as far as they are in reach.
@@ -56,6 +55,14 @@ pub struct CteName {
     pub hidden: usize,
 }
 
+/// A relation whose rows a statement changes.
+pub enum Target {
+    /// A stored table.
+    Table(Arc<Table>),
+    /// A view.
+    View(Arc<View>),
+}
+
 impl<'a> Relations<'a> {
     /// The relations of a catalog.
     pub fn new(catalog: &'a dyn CatalogView) -> Relations<'a> {
@@ -79,30 +86,26 @@ impl<'a> Relations<'a> {
         })
     }
 
-    /// The target table of a change.
-    pub fn target(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
-        self.find_target(name, change).map_err(|error| match error.state() {
-            // PostgreSQL tells of a view without a place.
-            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE => error,
-            _ => error.at(name.position()),
+    /// The table or view that a change is of.
+    pub fn target(&self, name: &RelationName) -> Result<Target> {
+        self.find_target(name).map_err(|error| error.at(name.position()))
+    }
+
+    /// The table or view that the query of a view names; none if it is something else.
+    pub fn base_of_view(&self, name: &RelationName) -> Result<Option<Target>> {
+        let schema = name.schema.as_ref().map(|schema| &*schema.name);
+        Ok(match self.catalog.relation(schema, &name.name.name)? {
+            Some(Relation::Table(table)) => Some(Target::Table(table)),
+            Some(Relation::View(view)) => Some(Target::View(view)),
+            Some(Relation::Virtual(_)) | None => None,
         })
     }
 
-    /// The target table of UPDATE or DELETE ... WHERE CURRENT OF.
-    pub fn target_of_cursor(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
-        let (schema, relation) = relation_name(name, self.catalog.database())?;
-        if let Some(Relation::View(_)) = self.catalog.relation(schema.as_deref(), &relation)? {
-            let message = "WHERE CURRENT OF on a view is not implemented";
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-        self.target(name, change)
-    }
-
-    fn find_target(&self, name: &RelationName, change: Change) -> Result<Arc<Table>> {
+    fn find_target(&self, name: &RelationName) -> Result<Target> {
         let (schema, name) = relation_name(name, self.catalog.database())?;
         match self.catalog.relation(schema.as_deref(), &name)? {
-            Some(Relation::Table(table)) => Ok(table),
-            Some(Relation::View(view)) => Err(refused_change(self.catalog, &view, change)?),
+            Some(Relation::Table(table)) => Ok(Target::Table(table)),
+            Some(Relation::View(view)) => Ok(Target::View(view)),
             Some(Relation::Virtual(table)) if table.oid() >= FIRST_USER_OID => {
                 let message = format!("cannot change sequence \"{name}\"");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))

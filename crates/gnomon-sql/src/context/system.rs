@@ -61,6 +61,9 @@ impl SystemState for Surroundings {
         let analysis = Binder::new(&self.view, &context, &[]).analyse_query(&query_of(view)?)?;
         Ok(analysis.uses().iter().copied().collect())
     }
+    fn updatable_columns(&self, view: &View) -> Option<Vec<bool>> {
+        Binder::new(&self.view, &self.reading_context(), &[]).updatable_columns(view)
+    }
     fn database(&self) -> &str {
         &self.view.database
     }

@@ -25,7 +25,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, Change, ExecContext, Expr, Scope, ScopeRelation, Spool,
+        Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Scope, ScopeRelation, Spool,
         check_collation, check_operator_class, column_of_key,
         expr::Part,
         is_star, open, open_tables,
@@ -95,9 +95,10 @@ impl InsertPlan {
         let before = view.mark();
         let tables = binder.open_with(insert.with.as_deref())?;
         let after = view.mark();
-        let table = binder.target_table(&insert.table, Change::Insert)?;
         let alias = insert.alias.as_ref().map(|alias| &*alias.name);
-        let positions = target_columns(&table, &insert.columns)?;
+        let of = binder.change_target(&insert.table, alias, Change::Insert)?;
+        let table = of.table.clone();
+        let positions = target_columns(&of, &insert.columns)?;
         let mut fills = Vec::with_capacity(table.columns.len());
         for column in &table.columns {
             fills.push(match default_of(column)? {
@@ -125,6 +126,9 @@ impl InsertPlan {
             let (plan, columns) = binder.query_for(&query.query, &targets)?;
             reads_target |= view.looked_up_since(mark, table.oid);
             source_types.extend(columns.iter().map(|column| column.ty));
+            if insert.columns.is_empty() {
+                of.refuse_values(columns.len())?;
+            }
             check_width(insert, columns.len(), positions.len())?;
             for (i, (column, &position)) in columns.iter().zip(&positions).enumerate() {
                 let target = &table.columns[position];
@@ -158,10 +162,13 @@ impl InsertPlan {
         let returns = !insert.returning.is_empty();
         let conflict = match &insert.on_conflict {
             None => None,
-            Some(conflict) => Some(bind_conflict(binder, &table, alias, conflict, &checks, returns)?),
+            Some(conflict) if of.is_view() => {
+                return Err(SqlError::unsupported("ON CONFLICT of a view").at(conflict.position));
+            }
+            Some(conflict) => Some(bind_conflict(binder, &of, alias, conflict, &checks, returns)?),
         };
         let excluded = [excluded(&table)];
-        let mut scope = Scope::of_stored_rows(&table, alias);
+        let mut scope = of.scope();
         if conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
             scope.beyond.push(&excluded);
         }
@@ -418,15 +425,18 @@ impl Run<'_> {
 }
 
 /// The columns that values are given for.
-fn target_columns(table: &Table, listed: &[ast::AssignmentTarget]) -> Result<Vec<usize>> {
+fn target_columns(of: &ChangeTarget, listed: &[ast::AssignmentTarget]) -> Result<Vec<usize>> {
     if listed.is_empty() {
-        return Ok(table.live_columns().map(|(i, _)| i).collect());
+        return Ok(of.columns());
     }
     let mut positions = Vec::with_capacity(listed.len());
     for target in listed {
-        let position = target_column(table, target)?;
+        let position = target_column(of, target, Change::Insert)?;
         let mut earlier = listed.iter().zip(&positions).filter(|(_, other)| **other == position);
-        if earlier.any(|(other, _)| target.path.is_empty() || other.path.is_empty()) {
+        if let Some((other, _)) = earlier.find(|(other, _)| target.path.is_empty() || other.path.is_empty()) {
+            if other.column.name != target.column.name {
+                return Err(of.assigned_twice(position));
+            }
             let message = format!("column \"{}\" specified more than once", target.column.name);
             return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message).at(target.column.position));
         }
@@ -623,12 +633,13 @@ fn conflict_column(
 
 fn bind_conflict(
     binder: &mut Binder<'_>,
-    table: &Arc<Table>,
+    of: &ChangeTarget,
     alias: Option<&str>,
     conflict: &OnConflict,
     checks: &[BoundCheck],
     returns: bool,
 ) -> Result<Conflict> {
+    let table = &of.table;
     if let (Some(_), None) = (&conflict.update, &conflict.target) {
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
@@ -643,7 +654,7 @@ fn bind_conflict(
         return Ok(Conflict { arbiters, update: None });
     };
     let scope = conflict_scope(table, alias);
-    let assignments = bind_assignments(binder, table, &update.assignments, &scope)?;
+    let assignments = bind_assignments(binder, of, &update.assignments, &scope)?;
     let condition = update.filter.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
     refuse_unmatched(conflict, &arbiters)?;
     let by_key = table.primary_key.as_ref().is_some_and(|key| arbiters == [key.oid]);

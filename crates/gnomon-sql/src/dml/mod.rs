@@ -24,10 +24,13 @@ use crate::{
         model::{Check, Column, Table},
         row_address::is_system_column,
     },
-    query::{Binder, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, is_star, position_of},
+    query::{
+        Binder, Change, ChangeTarget, ExecContext, Expr, ResultColumn, Scope, expr::ExprKind, is_star,
+        position_of,
+    },
     sink::Sink,
     syntax::parse_expression,
-    types::Row,
+    types::{Datum, Row},
 };
 
 /// RETURNING.
@@ -97,19 +100,21 @@ pub(crate) fn bind_checks(binder: &mut Binder<'_>, table: &Arc<Table>) -> Result
 
 /// The error for a column that a table does not have.
 pub(crate) fn missing_column(table: &Table, name: &str) -> SqlError {
-    SqlError::new(
-        SqlState::UNDEFINED_COLUMN,
-        format!("column \"{name}\" of relation \"{}\" does not exist", table.name),
-    )
+    missing_column_of(&table.name, name)
+}
+
+fn missing_column_of(relation: &str, name: &str) -> SqlError {
+    let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
+    SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }
 
 /// The position of a column that is assigned to, or that a part is of that is.
-fn target_column(table: &Table, target: &AssignmentTarget) -> Result<usize> {
+fn target_column(of: &ChangeTarget, target: &AssignmentTarget, change: Change) -> Result<usize> {
     let AssignmentTarget { column, path } = target;
-    match table.column(&column.name) {
+    match of.column(&column.name, change)? {
         Some(position) => Ok(position),
         None => {
-            let error = missing_column(table, &column.name).at(column.position);
+            let error = missing_column_of(of.name(), &column.name).at(column.position);
             Err(match path.first() {
                 Some(Access::Field(_)) => error.hint("Columns that are assigned to are not qualified."),
                 _ => error,
@@ -174,50 +179,66 @@ fn bind_value(binder: &mut Binder<'_>, column: &Column, value: Value<'_>, scope:
     {
         return match default_of(column)? {
             Some(default) => binder.assign(&default, &Scope::empty(), &column.name, column.ty),
-            None => Ok(Expr::constant(crate::types::Datum::Null, column.ty.ty)),
+            None => Ok(Expr::constant(Datum::Null, column.ty.ty)),
         };
     }
-    if column.identity.is_some_and(|identity| identity.always) {
-        let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
-        let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
-        return Err(SqlError::new(SqlState("428C9"), message).detail(detail));
-    }
+    refuse_generated(column)?;
     match value {
         Value::Written(value) => binder.assign(value, scope, &column.name, column.ty),
         Value::Bound(value) => binder.assigned(value, &column.name, column.ty),
     }
 }
 
+/// Fails for a column whose values are always generated.
+fn refuse_generated(column: &Column) -> Result<()> {
+    if !column.identity.is_some_and(|identity| identity.always) {
+        return Ok(());
+    }
+    let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
+    let detail = format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name);
+    Err(SqlError::new(SqlState("428C9"), message).detail(detail))
+}
+
 /// SET, bound: for each column assigned to, the expression.
 fn bind_assignments(
     binder: &mut Binder<'_>,
-    table: &Table,
+    of: &ChangeTarget,
     assignments: &[Assignment],
     scope: &Scope<'_>,
 ) -> Result<Vec<(usize, Expr)>> {
+    let table = &of.table;
     let mut bound: Vec<(usize, Expr)> = Vec::with_capacity(assignments.len());
+    let mut named: Vec<&str> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
         for (target, value) in pairs(binder, assignment, scope)? {
-            if is_system_column(&target.column.name) {
+            if is_system_column(&target.column.name) && !of.is_view() {
                 let message = format!("cannot assign to system column \"{}\"", target.column.name);
                 return Err(
                     SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message).at(target.column.position)
                 );
             }
-            let position = target_column(table, target)?;
+            let position = target_column(of, target, Change::Update)?;
             let column = &table.columns[position];
             let earlier = bound.iter().position(|(other, _)| *other == position);
             let is_part = !target.path.is_empty();
+            // Columns of a view are assigned to twice by one name, or as one column of the table.
             if earlier
                 .is_some_and(|earlier| !is_part || !matches!(bound[earlier].1.kind, ExprKind::SetPart { .. }))
             {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    format!("multiple assignments to same column \"{}\"", column.name),
-                ));
+                let is_named = named.contains(&&*target.column.name);
+                let name = if is_named { &*target.column.name } else { &*column.name };
+                let message = format!("multiple assignments to same column \"{name}\"");
+                return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
             }
+            named.push(&target.column.name);
             if !is_part {
-                bound.push((position, bind_value(binder, column, value, scope)?));
+                // Columns of a view have no defaults of their own.
+                let is_null = of.is_view() && matches!(&value, Value::Written(value) if is_default(value));
+                let value = match is_null {
+                    true => refuse_generated(column).map(|()| Expr::constant(Datum::Null, column.ty.ty))?,
+                    false => bind_value(binder, column, value, scope)?,
+                };
+                bound.push((position, value));
                 continue;
             }
             let (part, ty) = binder.part(target, column.ty, scope)?;

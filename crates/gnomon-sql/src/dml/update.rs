@@ -15,7 +15,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Binder, Change, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
+        Binder, Change, ChangeTarget, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
         plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
     },
     types::{Context, Datum, Row, limit::row_bytes},
@@ -132,24 +132,25 @@ pub(super) fn apply(
 
 /// The target of an UPDATE or DELETE, and its alias.
 fn target<'t>(
-    binder: &Binder<'_>,
+    binder: &mut Binder<'_>,
     reference: &'t RelationReference,
     filter: Option<&RowFilter>,
     change: Change,
-) -> Result<(Arc<Table>, Option<&'t str>)> {
+) -> Result<(ChangeTarget, Option<&'t str>)> {
     let RelationReference { name, is_only, alias, sample } = reference;
     if let Some(sample) = sample {
         return Err(SqlError::unsupported("TABLESAMPLE").at(sample.position));
     }
-    let is_current = matches!(filter, Some(RowFilter::CurrentOf(_)));
-    let table = match is_current {
-        true => binder.target_of_cursor(name, change)?,
-        false => binder.target_table(name, change)?,
-    };
-    if *is_only && table.partitioning.is_some() {
+    let alias = alias.as_ref().map(|alias| &*alias.name.name);
+    let of = binder.change_target(name, alias, change)?;
+    if of.is_view() && matches!(filter, Some(RowFilter::CurrentOf(_))) {
+        let message = "WHERE CURRENT OF on a view is not implemented";
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    if *is_only && of.table.partitioning.is_some() {
         return Err(SqlError::unsupported("ONLY of a partitioned table").at(name.position()));
     }
-    Ok((table, alias.as_ref().map(|alias| &*alias.name.name)))
+    Ok((of, alias))
 }
 
 impl UpdatePlan {
@@ -158,14 +159,15 @@ impl UpdatePlan {
         let before = view.mark();
         let tables = binder.open_with(update.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &update.table, update.filter.as_ref(), Change::Update)?;
+        let (of, alias) = target(binder, &update.table, update.filter.as_ref(), Change::Update)?;
+        let table = of.table.clone();
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
         let (targets, scope) =
-            binder.targets(&table, alias, &update.from, update.filter.as_ref(), RowLock::NoKeyUpdate)?;
+            binder.targets(&of, &update.from, update.filter.as_ref(), RowLock::NoKeyUpdate)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &update.returning, &scope)?;
-        let assignments = bind_assignments(binder, &table, &update.assignments, &scope)?;
+        let assignments = bind_assignments(binder, &of, &update.assignments, &scope)?;
         let reads_target = reads_before || view.looked_up_since(mark, table.oid);
         let checks = bind_checks(binder, &table)?;
         let blind = match (targets.beside_key(), &returning) {
@@ -279,11 +281,12 @@ impl DeletePlan {
         let before = view.mark();
         let tables = binder.open_with(delete.with.as_deref())?;
         let after = view.mark();
-        let (table, alias) = target(binder, &delete.table, delete.filter.as_ref(), Change::Delete)?;
+        let (of, alias) = target(binder, &delete.table, delete.filter.as_ref(), Change::Delete)?;
+        let table = of.table.clone();
         // Rows of WITH may be asked for while the change is under way.
         let reads_before = view.looked_up_between(before..after, table.oid);
         let (targets, scope) =
-            binder.targets(&table, alias, &delete.using, delete.filter.as_ref(), RowLock::Exclusive)?;
+            binder.targets(&of, &delete.using, delete.filter.as_ref(), RowLock::Exclusive)?;
         let mark = view.mark();
         let returning = Returning::bind(binder, &delete.returning, &scope)?;
         let reads_target = reads_before || view.looked_up_since(mark, table.oid);

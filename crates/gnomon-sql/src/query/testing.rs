@@ -269,9 +269,9 @@ impl TestDatabase {
             panic!("only DELETE is understood here");
         };
         let mut binder = Binder::new(self, &context, &[]);
-        let table = binder.target_table(&delete.table.name, Change::Delete)?;
+        let of = binder.change_target(&delete.table.name, None, Change::Delete)?;
         let lock = gnomon_engine::RowLock::Exclusive;
-        let (scan, scope) = binder.targets(&table, None, &delete.using, delete.filter.as_ref(), lock)?;
+        let (scan, scope) = binder.targets(&of, &delete.using, delete.filter.as_ref(), lock)?;
         binder.parameters()?;
         Ok((Arc::new(scan), scope))
     }

@@ -131,5 +131,5 @@ scripts! {
     row_types, savepoints, select_into, semantic_locks, sequences, set_functions, setting_origins, settings, sizes,
     snapshots, spellings, statement_statistics, statistics, stored, system_columns, system_objects, tables_in_use,
     templates, templates_of_times, ties, time_zones, transaction_numbers, transactions, two_phase, usage_views,
-    view_changes, view_stars, views, whole_rows, windows, with
+    view_changes, view_rows, view_stars, views, whole_rows, windows, with
 }

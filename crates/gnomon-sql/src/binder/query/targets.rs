@@ -1,34 +1,34 @@
 //! The rows that UPDATE and DELETE change.
 
-use std::sync::Arc;
-
 use gnomon_engine::RowLock;
 use gnomon_parser::ast::{RowFilter, TableReference};
 
 use super::QueryBinder;
 use crate::{
     Result,
-    binder::scope::{Clause, Place, Scope, ScopeRelation},
-    catalog::model::Table,
+    binder::{
+        ChangeTarget,
+        scope::{Clause, Place, Scope},
+    },
     executor::{TargetScan, plan::JoinKind},
     planner::{BoundTargets, FromItem, FromKind, JoinTree, plan_targets},
 };
 
 impl QueryBinder<'_, '_> {
-    /// Plans which rows of `table` a statement changes: those that `filter` leaves, joined with `from`. The
+    /// Plans which rows a statement changes: those of `of` that `filter` leaves, joined with `from`. The
     /// scope returned is that of [`Target::row`](crate::executor::Target), for SET and RETURNING.
     pub fn targets(
         &mut self,
-        table: &Arc<Table>,
-        alias: Option<&str>,
+        of: &ChangeTarget,
         from: &[TableReference],
         filter: Option<&RowFilter>,
         lock: RowLock,
     ) -> Result<(TargetScan, Scope<'static>)> {
         let outer = Scope::empty();
-        let target = ScopeRelation::of_table(table, alias, 0).with_system_columns(table, table.columns.len());
+        let ChangeTarget { table, relation, .. } = of;
         let item = FromItem {
-            alias: target.name.clone(),
+            // Rows of a view are the table's to EXPLAIN.
+            alias: if of.is_view() { table.name.clone() } else { relation.name.clone() },
             kind: match filter {
                 Some(RowFilter::CurrentOf(cursor)) => {
                     FromKind::Current(table.clone(), (&*cursor.name).into())
@@ -39,8 +39,7 @@ impl QueryBinder<'_, '_> {
             width: table.columns.len() + 1,
             params: Vec::new(),
         };
-        let mut scope = Scope::empty();
-        scope.push(target);
+        let mut scope = of.scope();
         let mut tree = JoinTree::Item(Box::new(item));
         let mut width = table.columns.len() + 1;
         if !from.is_empty() {
@@ -57,7 +56,7 @@ impl QueryBinder<'_, '_> {
                 };
             }
         }
-        let mut conditions = Vec::new();
+        let mut conditions = of.conditions.clone();
         if let Some(RowFilter::Where(condition)) = filter {
             self.expressions()
                 .bind_condition(condition, Place::new(&scope, Clause::Where))?

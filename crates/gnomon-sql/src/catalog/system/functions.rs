@@ -279,12 +279,14 @@ impl System<'_> {
                 self.relation_name(*oid)
                     .map(|_| Datum::Bool(matches!(self.object(*oid), Some(Object::Table(_))))),
             ),
-            // Bits of commands: 4 UPDATE, 8 INSERT, 16 DELETE.
             ("pg_relation_is_updatable", [Datum::Oid(oid), _]) => {
-                Datum::Int4(if matches!(self.object(*oid), Some(Object::Table(_))) { 28 } else { 0 })
+                Datum::Int4(self.object(*oid).map_or(0, |object| self.changes(&object)))
             }
             ("pg_column_is_updatable", [Datum::Oid(oid), Datum::Int2(number), _]) => {
-                Datum::Bool(*number > 0 && matches!(self.object(*oid), Some(Object::Table(_))))
+                let position = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+                let columns =
+                    self.object(*oid).map(|object| self.changed_columns(&object)).unwrap_or_default();
+                Datum::Bool(position.is_some_and(|position| columns.get(position) == Some(&true)))
             }
             ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
             ("obj_description" | "shobj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {

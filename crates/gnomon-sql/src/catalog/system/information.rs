@@ -6,7 +6,7 @@ use super::{
     catalog_name, grants, reference,
     relations::{Attribute, column_numbers_in},
     routines,
-    shown::Style,
+    shown::{DELETES, INSERTS, Style, UPDATES},
     usage,
 };
 use crate::{
@@ -217,26 +217,28 @@ fn schemata(system: System<'_>, rows: &mut Rows) {
     }
 }
 
-/// Schema, name and whether it is a view, of all that can be read as a table.
-fn readable<'a>(system: System<'a>) -> Vec<(&'a str, &'a str, bool)> {
-    let own = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v'));
+/// Schema, name, whether it is a view and whether rows can be inserted, of all that can be read as a table.
+fn readable<'a>(system: System<'a>) -> Vec<(&'a str, &'a str, bool, bool)> {
+    let own = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v', false));
     let users = system.objects().filter_map(|object| match object {
-        Object::Table(_) => Some((object.schema(), object.name(), false)),
-        Object::View(_) => Some((object.schema(), object.name(), true)),
+        Object::Table(_) => Some((object.schema(), object.name(), false, true)),
+        Object::View(_) => {
+            let takes_rows = system.changes(&object) & INSERTS != 0;
+            Some((object.schema(), object.name(), true, takes_rows))
+        }
         _ => None,
     });
     own.chain(users).collect()
 }
 
 fn information_tables(system: System<'_>, rows: &mut Rows) {
-    for (schema, name, is_view) in readable(system) {
-        let is_users = schema != SYSTEM_SCHEMA && schema != INFORMATION_SCHEMA;
+    for (schema, name, is_view, takes_rows) in readable(system) {
         rows.add([
             ("table_catalog", catalog_name(system)),
             ("table_schema", string(schema)),
             ("table_name", string(name)),
             ("table_type", string(if is_view { "VIEW" } else { "BASE TABLE" })),
-            ("is_insertable_into", yes_no(!is_view && is_users)),
+            ("is_insertable_into", yes_no(takes_rows)),
             ("is_typed", yes_no(false)),
         ]);
     }
@@ -251,9 +253,10 @@ fn information_columns(system: System<'_>, rows: &mut Rows) {
         }
     }
     for object in system.objects().filter(|object| matches!(object, Object::Table(_) | Object::View(_))) {
-        let updatable = matches!(object, Object::Table(_));
+        let updatable = system.changed_columns(&object);
         for (i, attribute) in object.attributes().iter().enumerate().filter(|(_, one)| !one.dropped) {
             let name = (object.schema(), object.name(), object.oid());
+            let updatable = updatable.get(i) == Some(&true);
             information_column(system, name, i, attribute, updatable, rows);
         }
     }
@@ -317,25 +320,26 @@ fn information_column(
 }
 
 fn information_views(system: System<'_>, rows: &mut Rows) {
-    let mut add = |schema: &str, name: &str, query: Datum| {
+    let mut add = |schema: &str, name: &str, query: Datum, changes: i32| {
         rows.add([
             ("table_catalog", catalog_name(system)),
             ("table_schema", string(schema)),
             ("table_name", string(name)),
             ("view_definition", query),
             ("check_option", string("NONE")),
-            ("is_updatable", yes_no(false)),
-            ("is_insertable_into", yes_no(false)),
+            ("is_updatable", yes_no(changes & (UPDATES | DELETES) == UPDATES | DELETES)),
+            ("is_insertable_into", yes_no(changes & INSERTS != 0)),
             ("is_trigger_updatable", yes_no(false)),
             ("is_trigger_deletable", yes_no(false)),
             ("is_trigger_insertable_into", yes_no(false)),
         ]);
     };
     for relation in reference::RELATIONS.iter().filter(|relation| relation.kind == b'v') {
-        add(relation.schema, relation.name, Datum::Null);
+        add(relation.schema, relation.name, Datum::Null, 0);
     }
     for view in system.catalog().views() {
-        add(&view.schema, &view.name, string(system.view_text(view, Style::FULL)));
+        let changes = system.changes(&Object::View(view));
+        add(&view.schema, &view.name, string(system.view_text(view, Style::FULL)), changes);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Views, defaults and checks as PostgreSQL would print them: the layer above does, which can bind what the catalog keeps.
 
-use super::System;
+use super::{Object, System};
 use crate::{
     catalog::model::{Check, Column, Oid, Parameter, Table, View},
     types::ColumnType,
@@ -89,5 +89,34 @@ impl System<'_> {
     ) -> String {
         let kept = Kept::Expression { table, text, target };
         self.state.shown(kept, Style::of(is_pretty)).unwrap_or_else(|_| text.to_owned())
+    }
+}
+
+/// The bits of pg_relation_is_updatable.
+pub(super) const UPDATES: i32 = 4;
+pub(super) const INSERTS: i32 = 8;
+pub(super) const DELETES: i32 = 16;
+
+impl System<'_> {
+    /// The changes that rows of a relation can undergo, as bits.
+    pub(super) fn changes(&self, object: &Object<'_>) -> i32 {
+        match object {
+            Object::Table(_) => UPDATES | INSERTS | DELETES,
+            Object::View(view) => match self.state.updatable_columns(view) {
+                Some(columns) if columns.contains(&true) => UPDATES | INSERTS | DELETES,
+                Some(_) => DELETES,
+                None => 0,
+            },
+            Object::Index(..) | Object::Sequence(_) => 0,
+        }
+    }
+
+    /// The columns of a relation that can be changed, as flags.
+    pub(super) fn changed_columns(&self, object: &Object<'_>) -> Vec<bool> {
+        match object {
+            Object::Table(table) => vec![true; table.columns.len()],
+            Object::View(view) => self.state.updatable_columns(view).unwrap_or_default(),
+            Object::Index(..) | Object::Sequence(_) => Vec::new(),
+        }
     }
 }

@@ -25,6 +25,8 @@ pub trait SystemState {
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
     /// Returns the relations that the query of a view uses, with 0, and the numbers of their columns that it uses.
     fn uses(&self, view: &View) -> Result<Vec<(Oid, i16)>>;
+    /// Returns, if rows can be changed through a view, of which of its columns.
+    fn updatable_columns(&self, view: &View) -> Option<Vec<bool>>;
     /// The database's name.
     fn database(&self) -> &str;
     /// The session's user.
