@@ -215,7 +215,7 @@ pub fn is_derived(oid: Oid) -> bool {
 ///   table: `catalog/snapshot.rs`.
 /// - DDL: `ddl/constraint.rs`; of a column: `ddl/column.rs`; `ddl/alter.rs`, `ddl/alter_column.rs`, `ddl/comment.rs`;
 ///   rows that are there: `ddl/mod.rs`; DROP and TRUNCATE, with CASCADE: `ddl/drop.rs`, of partitions:
-///   `ddl/partition.rs`.
+///   `ddl/partition.rs`; what depends on it: `ddl/dependents.rs`; the texts of CHECKs: `ddl/check.rs`.
 /// - Rows: binding in `dml/mod.rs`; `dml/insert.rs`, `dml/update.rs`, `dml/write.rs`, `copy/mod.rs`; updates that do
 ///   not read their row: `dml/blind.rs`; a statement that writes to other tables: `statement/plan.rs`.
 /// - A row that is referred to stays by `RowLock::KeyShare`, taken as in `executor/lock.rs`; its strength:
