@@ -52,6 +52,8 @@ struct Version {
     csn: Csn,
     /// True if its transaction has taken it back.
     undone: bool,
+    /// True if the key was absent before a later version that is forgotten.
+    was_absent: bool,
     /// The value that was there before.
     before: Before,
     did: Did,
@@ -61,7 +63,11 @@ struct Version {
 
 impl Version {
     /// The placeholder of a version that is forgotten.
-    const NONE: Version = Version { csn: Csn(0), undone: true, before: None, did: Did::Changed, bytes: 0 };
+    const NONE: Version = Version::new(Csn(0), None, Did::Changed, 0);
+
+    const fn new(csn: Csn, before: Before, did: Did, bytes: usize) -> Version {
+        Version { csn, undone: false, was_absent: false, before, did, bytes }
+    }
 }
 
 /// The versions of a key, in the order of CSNs.
@@ -99,6 +105,9 @@ impl History {
             return None;
         }
         let mut version = self.remove(at);
+        if let Some(previous) = at.checked_sub(1).and_then(|at| self.get_mut(at)) {
+            previous.was_absent |= version.was_absent || version.before.is_none();
+        }
         // A query for the changes since an older snapshot must still find this one, so the version before takes it
         // over. That needs its own operations no more: all commits up to this one are applied.
         if let Some(previous) = at.checked_sub(1).and_then(|at| self.get_mut(at)).filter(|_| !version.undone)
@@ -138,11 +147,15 @@ pub(crate) enum Since {
     Nothing,
     /// Operations that did not see what was there.
     Operations,
-    /// Something else; the key was there at the snapshot, or not.
+    /// Something else.
     Changes {
+        /// True if the key was there at the snapshot.
         was_there: bool,
+        /// True if the key was there at the snapshot, and absent after it.
+        was_deleted: bool,
     },
 }
+
 /// The versions of one tree's keys.
 #[derive(Default)]
 pub(crate) struct Versions {
@@ -211,7 +224,7 @@ impl Versions {
         }
         let bytes = version_bytes(key, Some(&before));
         let did = Did::Operated((!is_next).then(|| Arc::new(calls)));
-        let version = Version { csn, undone: false, before: Some(before), did, bytes };
+        let version = Version::new(csn, Some(before), did, bytes);
         if let Some(versions) = keys.get_mut(KeyBytes::of(key)) {
             let at = versions.partition_point(|version| version.csn < csn);
             versions.insert(at, version);
@@ -274,12 +287,14 @@ impl Versions {
         }
         let keys = self.keys.lock();
         let Some(versions) = keys.get(KeyBytes::of(key)) else { return Since::Nothing };
-        let mut later = since(versions, snapshot).peekable();
-        match later.peek().map(|first| first.before.is_some()) {
-            None => Since::Nothing,
-            Some(_) if later.all(|version| matches!(version.did, Did::Operated(_))) => Since::Operations,
-            Some(was_there) => Since::Changes { was_there },
+        let Some(first) = since(versions, snapshot).next() else { return Since::Nothing };
+        let mut later = since(versions, snapshot);
+        if later.all(|version| matches!(version.did, Did::Operated(_))) {
+            return Since::Operations;
         }
+        let was_there = first.before.is_some();
+        let is_absent = |version: &Version| version.was_absent || version.before.is_none();
+        Since::Changes { was_there, was_deleted: was_there && since(versions, snapshot).any(is_absent) }
     }
 
     /// True if a commit after `snapshot` has changed a key.
@@ -371,7 +386,7 @@ impl Versions {
 
 fn push(entry: Entry<'_, Key, History>, csn: Csn, before: Option<&[u8]>, did: Did) -> usize {
     let bytes = version_bytes(entry.key(), before);
-    let version = Version { csn, undone: false, before: before.map(Arc::from), did, bytes };
+    let version = Version::new(csn, before.map(Arc::from), did, bytes);
     match entry {
         Entry::Occupied(mut entry) => {
             debug_assert!(entry.get().last().is_none_or(|last| last.csn < csn));

@@ -1,3 +1,4 @@
+mod changed_rows;
 mod model;
 mod savepoints;
 

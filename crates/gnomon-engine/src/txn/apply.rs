@@ -325,11 +325,11 @@ fn in_snapshot(core: &mut Core, used: &Used, key: &[u8]) -> Result<Option<Vec<u8
         core.inner().timeline.check_snapshot(snapshot)?;
         match since {
             Since::Nothing | Since::Operations => {}
-            Since::Changes { was_there: true } => match core.renew_snapshot()? {
+            Since::Changes { was_there: true, .. } => match core.renew_snapshot()? {
                 true => return in_snapshot(core, used, key),
                 false => return Err(core.refuse(Conflict::Write)),
             },
-            Since::Changes { was_there: false } => return Ok(None),
+            Since::Changes { was_there: false, .. } => return Ok(None),
         }
     }
     read::stored(core, used.id, used.state.as_deref(), key, ReadAt::Snapshot(snapshot))

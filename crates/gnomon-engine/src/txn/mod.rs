@@ -99,7 +99,7 @@ pub use partition::Partitions;
 pub(crate) use partition::{executors_of, partitions_of, replicated};
 pub(crate) use prepared::AllPrepared;
 pub use replicator::{Abandoned, CommitRequest, Note, Replicator, Touch, Touching};
-pub use row_lock::KeyLock;
+pub use row_lock::{ChangeByOthers, KeyLock};
 pub use savepoint::Savepoint;
 pub(crate) use shared::{Handle, Host, Shared};
 pub use shared_snapshot::SharedSnapshot;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Result, TreeId,
     lock::{LockName, Mark, Mode, key_mode, tree_mode},
-    mvcc::KEYS,
+    mvcc::{KEYS, Since},
     write_set::Write,
 };
 
@@ -29,6 +29,26 @@ pub struct KeyLock {
     since: Mark,
     /// Number of keys that the transaction rests on and that were still to be told of.
     untold: usize,
+    others: ChangeByOthers,
+}
+
+impl KeyLock {
+    /// Returns what others have done to the key since the statement's snapshot, as far as its versions are kept.
+    pub fn others(&self) -> ChangeByOthers {
+        self.others
+    }
+}
+
+/// The changes of a key that other transactions have committed since a statement's snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChangeByOthers {
+    /// None, or nothing was read at a snapshot.
+    #[default]
+    None,
+    /// Its value was changed, or it was deleted, or inserted.
+    Changed,
+    /// It was there, one transaction has deleted it, and a later one has inserted it again.
+    Replaced,
 }
 
 /// See [`Transaction::get_locked`](crate::Transaction::get_locked).
@@ -77,9 +97,10 @@ fn lock_key_of(
         // What it shares with others by operations is converted, and stays so: it is seen.
         shared_keys::lock_alone(core, &used, key)?;
     }
-    let taken = KeyLock {
+    let mut taken = KeyLock {
         since: core.locks.mark(),
         untold: core.observed.as_ref().map_or(0, |observed| observed.untold_count()),
+        others: ChangeByOthers::None,
     };
     if !covers(core, &used, lock) {
         let mode = key_mode(core, lock);
@@ -109,7 +130,23 @@ fn lock_key_of(
         core.found.place = place;
     }
     let value = if is_applied { shared_keys::with_own(core, tree, key, stored)? } else { stored };
+    taken.others = change_by_others(core, &used, key, value.is_some());
     Ok((value, taken))
+}
+
+/// Returns what others have done to a key since the statement's snapshot, if it has one. Behind the key's lock.
+fn change_by_others(core: &Core, used: &Used, key: &[u8], is_there: bool) -> ChangeByOthers {
+    let snapshot = core.statement_of(used.id).or(core.snapshot);
+    let (Some(state), Some(snapshot), false) = (&used.state, snapshot, core.is_own(used.id, key)) else {
+        return ChangeByOthers::None;
+    };
+    match state.versions.since(key, snapshot) {
+        Since::Changes { was_deleted: true, .. } if is_there => ChangeByOthers::Replaced,
+        Since::Changes { .. } | Since::Operations => ChangeByOthers::Changed,
+        // All pages were replaced, perhaps not those of this key.
+        Since::Nothing if state.generations.last() > snapshot => ChangeByOthers::Changed,
+        Since::Nothing => ChangeByOthers::None,
+    }
 }
 
 /// See [`Transaction::give_back`](crate::Transaction::give_back).

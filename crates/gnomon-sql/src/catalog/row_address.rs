@@ -27,6 +27,9 @@ use crate::{
 const OFFSETS: i64 = u16::MAX as i64;
 /// Number of places in a table.
 const PLACES: i64 = OFFSETS << 32;
+/// The address of a row that another transaction has changed since the statement found it. PostgreSQL has a new version of
+/// the row then, at an address that no condition of the statement can have named.
+const CHANGED: Tid = Tid { block: u32::MAX, offset: 0 };
 
 /// True if PostgreSQL's rows have a system column of this name.
 pub fn is_system_column(name: &str) -> bool {
@@ -101,6 +104,13 @@ impl Table {
         }
     }
 
+    /// The located key, in conditions that are tested again, of a row that another transaction has changed since it was
+    /// found: its `ctid` is one that no row had.
+    pub fn changed_key(&self, key: &[u8]) -> Result<Datum> {
+        let (place, _) = self.split(key)?;
+        Ok(Datum::Bytea(place.locate(Vec::new()).into()))
+    }
+
     /// The located keys that the row with a `ctid` may have.
     pub fn keys_at(&self, address: Tid) -> Vec<Vec<u8>> {
         let key = number_at(address).and_then(|number| self.key_of(number));
@@ -127,6 +137,9 @@ impl Table {
     }
 
     fn address(&self, key: &[u8]) -> Result<Tid> {
+        if key.is_empty() {
+            return Ok(CHANGED);
+        }
         let number = match self.numbering().ok_or_else(damaged)? {
             Numbered::Rows => {
                 let number = key.try_into().map(u64::from_be_bytes).map_err(|_| damaged())?;

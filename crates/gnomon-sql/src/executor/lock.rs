@@ -1,13 +1,13 @@
 //! Row locks: FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE and FOR KEY SHARE.
 //!
 //! A row is found on the statement's snapshot, then its key is locked, which yields the newest committed row. If
-//! that is not the one that was found, the conditions are tested again on it (READ COMMITTED as PostgreSQL has it).
-//! A row whose key was changed counts as deleted. The lock of a row that is left out is given back, unless the transaction
+//! another transaction has changed it since, the conditions are tested again on it (READ COMMITTED as PostgreSQL has
+//! it), and it has another `ctid` then. A row whose key was changed counts as deleted, also if another row has the key. The lock of a row that is left out is given back, unless the transaction
 //! is SERIALIZABLE.
 
 use std::{sync::Arc, time::Duration};
 
-use gnomon_engine::{KeyLock, RowLock};
+use gnomon_engine::{ChangeByOthers, KeyLock, RowLock};
 
 use super::{
     RowSource,
@@ -31,6 +31,17 @@ pub enum Locked {
     Skipped,
 }
 
+impl Locked {
+    fn of((row, taken): (Option<Vec<u8>>, KeyLock)) -> Locked {
+        Locked::Row(row.filter(|_| taken.others() != ChangeByOthers::Replaced), taken)
+    }
+}
+
+/// True if another transaction has changed a row since the statement found it.
+pub fn is_changed(taken: &KeyLock) -> bool {
+    taken.others() != ChangeByOthers::None
+}
+
 /// Locks the row with this located key.
 pub fn lock_row(
     table: &Table,
@@ -42,15 +53,14 @@ pub fn lock_row(
     let (place, key) = table.split(key)?;
     let tree = table.tree_at(place)?;
     if wait == LockWait::Block {
-        let (row, taken) = ctx.txn.lock_seen_key(tree, key, lock)?;
-        return Ok(Locked::Row(row, taken));
+        return ctx.txn.lock_seen_key(tree, key, lock).map(Locked::of).map_err(SqlError::from);
     }
     let timeout = ctx.txn.options().lock_timeout;
     ctx.txn.set_lock_timeout(Some(Duration::ZERO));
     let result = ctx.txn.lock_key(tree, key, lock);
     ctx.txn.set_lock_timeout(timeout);
     match (result, wait) {
-        (Ok((row, taken)), _) => Ok(Locked::Row(row, taken)),
+        (Ok(row), _) => Ok(Locked::of(row)),
         (Err(gnomon_engine::Error::LockTimeout), LockWait::Skip) => {
             // Another run would not meet the transaction that has it.
             ctx.txn.log_by_value();
@@ -99,15 +109,20 @@ impl LockRowsSource {
 
     fn lock_all(
         &mut self,
-        mut row: Row,
+        row: Row,
         taken: &mut Vec<(usize, Vec<u8>, KeyLock)>,
         ctx: &mut ExecContext<'_>,
     ) -> Result<Option<Row>> {
-        let mut changed = false;
+        let mut now = row;
+        let mut changed = Vec::new();
+        let mut differs = false;
         for (at, (table, reader)) in self.node.tables.iter().zip(&mut self.readers).enumerate() {
-            let Some(Datum::Bytea(key)) = row.get(table.key) else { continue };
+            let Some(Datum::Bytea(key)) = now.get(table.key) else { continue };
             let stored = match lock_row(&table.table, key, table.lock, table.wait, ctx)? {
                 Locked::Row(stored, lock) => {
+                    if is_changed(&lock) {
+                        changed.push((table.key, table.table.changed_key(key)?));
+                    }
                     taken.push((at, key.to_vec(), lock));
                     match stored {
                         Some(stored) => stored,
@@ -119,16 +134,30 @@ impl LockRowsSource {
             let wanted: Vec<usize> = table.columns.iter().map(|(_, column)| *column).collect();
             let values = reader.read(&table.types, &wanted, &stored)?;
             for ((position, _), value) in table.columns.iter().zip(values) {
-                if let Some(old) = row.get_mut(*position)
+                if let Some(old) = now.get_mut(*position)
                     && !compare::same(old, &value)
                 {
                     *old = value;
-                    changed = true;
+                    differs = true;
                 }
             }
         }
-        let kept = !changed || self.node.condition.as_ref().is_none_or_true(&row, ctx)?;
-        Ok(kept.then_some(row))
+        if !differs && changed.is_empty() {
+            return Ok(Some(now));
+        }
+        swap_keys(&mut now, &mut changed);
+        let is_kept = self.node.condition.as_ref().is_none_or_true(&now, ctx)?;
+        swap_keys(&mut now, &mut changed);
+        Ok(is_kept.then_some(now))
+    }
+}
+
+/// Puts keys in the place of those that a row has.
+fn swap_keys(row: &mut Row, keys: &mut [(usize, Datum)]) {
+    for (position, key) in keys {
+        if let Some(in_row) = row.get_mut(*position) {
+            std::mem::swap(in_row, key);
+        }
     }
 }
 

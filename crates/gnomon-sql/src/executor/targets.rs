@@ -4,7 +4,8 @@
 //! what it changes itself. Each row's key is then locked in the table's tree, which yields the newest committed row;
 //! the conditions are tested again on that (READ COMMITTED as PostgreSQL has it): a row that was deleted or no longer
 //! qualifies is left out, and its lock is given back. A row whose primary key was changed meanwhile counts as deleted.
-//! With the whole primary key given there is nothing to find: the key is locked at once.
+//! One that another transaction has changed has another `ctid` then. With the whole primary key given there is nothing to
+//! find: the key is locked at once.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,7 +14,7 @@ use gnomon_engine::RowLock;
 use super::{
     ExecContext, Expr,
     context::row_bytes,
-    lock::{Locked, give_back, lock_row},
+    lock::{Locked, give_back, is_changed, lock_row},
     open,
     plan::{self, Child, KeyAccess, LockWait, Plan},
     scan::{Ranges, RowReader, key_ranges},
@@ -217,7 +218,7 @@ impl Targets {
                 if let Some(index) = counted {
                     ctx.accesses(index).found();
                 }
-                self.qualified(row, &key, &stored, ctx)?
+                self.qualified(row, &key, &stored, is_changed(&lock), ctx)?
             }
             None => None,
         };
@@ -227,12 +228,14 @@ impl Targets {
         }
     }
 
-    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found.
+    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found; with `changed`,
+    /// another transaction has changed it since.
     fn qualified(
         &mut self,
         mut found: Row,
         key: &[u8],
         stored: &[u8],
+        changed: bool,
         ctx: &mut ExecContext<'_>,
     ) -> Result<Option<Row>> {
         let scan = &self.scan;
@@ -242,26 +245,30 @@ impl Targets {
         if !matches!(scan.find, Find::Join(_)) {
             now.push(Datum::Bytea(key.into()));
         }
-        let (row, changed) = match &scan.find {
+        let (mut row, differs) = match &scan.find {
             Find::Key(..) => (now, true),
             Find::Scan(plan) => {
-                // A condition that is tested once is not tested again on a row that is as it was seen.
-                let changed = !scan.once || differs(plan, &found, &now);
-                (now, changed)
+                let differs = scan.once && differs(plan, &found, &now);
+                (now, differs)
             }
             Find::Join(_) => {
-                let changed = found.iter().zip(&now).any(|(old, new)| !compare::same(old, new));
+                let differs = found.iter().zip(&now).any(|(old, new)| !compare::same(old, new));
                 found.splice(..width.min(found.len()), now);
-                (found, changed || !scan.once)
+                (found, differs)
             }
         };
-        if changed
-            && let Some(condition) = &scan.condition
-            && !condition.is_true(&row, ctx)?
-        {
-            return Ok(None);
+        // A condition that is tested once is not tested again on a row that is as it was seen.
+        let condition = scan.condition.as_ref().filter(|_| !scan.once || changed || differs);
+        let Some(condition) = condition else { return Ok(Some(row)) };
+        let own = match row.get_mut(width).filter(|_| changed) {
+            Some(in_row) => Some(std::mem::replace(in_row, scan.table.changed_key(key)?)),
+            None => None,
+        };
+        let is_qualified = condition.is_true(&row, ctx)?;
+        if let (Some(own), Some(in_row)) = (own, row.get_mut(width)) {
+            *in_row = own;
         }
-        Ok(Some(row))
+        Ok(is_qualified.then_some(row))
     }
 }
 

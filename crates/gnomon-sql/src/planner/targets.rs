@@ -45,6 +45,7 @@ pub fn plan_targets(
     let all = Expr::and(conditions.clone());
     // A subquery that reads the table would see what the statement has changed when it is tested again.
     let once = all.is_volatile() || all.reads(table.oid);
+    let reads_key = all.columns().contains(&table.columns.len());
     let needed: BTreeSet<usize> = match is_alone {
         true if once => all.columns(),
         true => BTreeSet::new(),
@@ -55,7 +56,8 @@ pub fn plan_targets(
     let planned = plan_from(from, conditions, &wishes, numbers, environment)?;
     let find = match planned.plan {
         Plan::TableScan(scan) if is_alone => match &scan.access {
-            Access::Key(access) if access.is_whole_key() => {
+            // A condition on the row's address needs the row as the statement finds it.
+            Access::Key(access) if access.is_whole_key() && !reads_key => {
                 Find::Key(access.clone(), Plan::TableScan(scan.clone()))
             }
             _ => Find::Scan(Plan::TableScan(scan)),

@@ -28,6 +28,10 @@ const TRIES: [&str; 9] = [
     "INSERT INTO t VALUES ($, 1000, 0, 'p') ON CONFLICT DO NOTHING",
 ];
 
+/// The tables of `fixtures/rechecked_rows.txt`.
+const RECHECKED: &str = "DROP TABLE IF EXISTS t, k; CREATE TABLE t (a int, b text); CREATE TABLE k (id int PRIMARY KEY, v int);
+    INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z'); INSERT INTO k SELECT i, i * 10 FROM generate_series(1, 5) AS i";
+
 /// A session that does not wait for locks for long.
 fn impatient(db: &SqlDatabase) -> Session {
     let mut session = session(db);
@@ -333,4 +337,39 @@ fn a_deadlock_is_looked_for_after_deadlock_timeout() {
     let outcomes = [outcome.map_err(|error| error.state().0), thread.join().unwrap()];
     assert!(outcomes.contains(&Ok(())) && outcomes.contains(&Err("40P01")), "{outcomes:?}");
     assert!(clock.now() >= Duration::from_millis(100));
+}
+
+/// A statement that has waited for a change of a row tests its conditions again, with another `ctid`, as in PostgreSQL.
+#[test]
+fn conditions_are_tested_again_on_rows_that_others_have_changed() {
+    let db = database();
+    let (mut first, mut looks) = (session(&db), session(&db));
+    let mut wrong = Vec::new();
+    let cases = include_str!("../fixtures/rechecked_rows.txt");
+    for case in cases.lines().filter(|line| !line.starts_with('#')) {
+        let parts: Vec<&str> = case.split(" | ").collect();
+        let [isolation, changes, waits, outcome, rows] = parts[..].try_into().unwrap();
+        ok(&mut first, RECHECKED);
+        ok(&mut first, "BEGIN");
+        ok(&mut first, changes);
+        let mut waiter = session(&db);
+        ok(&mut waiter, "SET gnomon.semantic_locks = off");
+        ok(&mut waiter, &format!("BEGIN ISOLATION LEVEL {isolation}"));
+        let waiting = waits.to_owned();
+        let thread = thread::spawn(move || {
+            let done = run(&mut waiter, &waiting).map(|done| done.affected.to_string());
+            ok(&mut waiter, "COMMIT");
+            done.unwrap_or_else(|error| error.state().0.to_owned())
+        });
+        wait_for_waiters(&mut looks, 1);
+        ok(&mut first, "COMMIT");
+        let done = thread.join().unwrap();
+        let table = if changes.contains(" t ") { "t" } else { "k" };
+        let left = ok(&mut first, &format!("SELECT * FROM {table} ORDER BY 1")).rows;
+        let left = left.iter().map(|row| row.join(" ")).collect::<Vec<_>>().join(", ");
+        if (&*done, &*left) != (outcome, rows) {
+            wrong.push(format!("{case}: {done} | {left}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
