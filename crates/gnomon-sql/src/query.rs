@@ -18,7 +18,7 @@ use std::sync::Arc;
 use gnomon_parser::ast;
 
 use crate::{
-    Result, SqlError,
+    Result,
     executor::plan::{Origins, Plan},
     types::{Context, Type},
 };
@@ -63,9 +63,17 @@ impl Planned {
         Execution::new(&self.plan)
     }
 
-    /// Returns the error of the first constant that cannot be computed.
-    pub fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        self.plan.failing_constant(types)
+    /// Its parts, for a search through its constants.
+    pub fn parts(&self) -> plan::Parts<'_> {
+        plan::Parts { plans: vec![&self.plan], ..plan::Parts::default() }
+    }
+
+    /// Fails if a constant cannot be computed, for a statement that runs a query as a part of it.
+    ///
+    /// # Errors
+    /// That of the constant.
+    pub fn refuse_failing_constants(&self, types: &Context<'_>) -> Result<()> {
+        self.parts().failing_constant(types).map_or(Ok(()), Err)
     }
 
     /// As [`Planned::open`], with the keys of the rows that its rows come from behind their columns.

@@ -168,6 +168,7 @@ fn copy_query(
     loop {
         let (planned, tables, version) = session.with_types(|types, view| {
             let planned = plan_query(query, view, types, &[])?;
+            planned.refuse_failing_constants(types)?;
             Ok((planned, view.tables(), view.catalog.version))
         })?;
         if !lock_for_copy(session, &tables, version, planned.locks_rows())? {

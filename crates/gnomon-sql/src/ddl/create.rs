@@ -160,6 +160,9 @@ pub(super) fn create_table_as(
     check_partitioned(None, &parameters)?;
     let planned = ddl.session.with_types(|types, view| {
         let planned = plan_query(source.query, view, types, source.types)?;
+        if create.with_data {
+            planned.refuse_failing_constants(types)?;
+        }
         Ok((planned, view.tables()))
     });
     let (planned, tables) = planned?;

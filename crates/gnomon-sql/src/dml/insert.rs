@@ -29,10 +29,10 @@ use crate::{
         check_collation, check_operator_class, column_of_key,
         expr::Part,
         is_star, open, open_tables,
-        plan::{Child, Cte, Node, NodeValue, Plan, explain_tables, text},
+        plan::{Child, Cte, Node, NodeValue, Parts, Plan, explain_tables, text},
         position_of, query_item_position,
     },
-    types::{ColumnType, Context, Datum, Row, limit::row_bytes, rows},
+    types::{ColumnType, Datum, Row, limit::row_bytes, rows},
 };
 
 /// A row with its located key.
@@ -188,9 +188,17 @@ impl InsertPlan {
         })
     }
 
-    /// Returns the error of the first constant that cannot be computed.
-    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        self.source.as_ref().and_then(|source| source.failing_constant(types))
+    /// Its parts, for a search through its constants.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let filled = self.fills.iter().filter_map(|fill| match fill {
+            Fill::Expr(expr) => Some(expr),
+            Fill::Source(_) | Fill::Null => None,
+        });
+        let update = self.conflict.iter().filter_map(|conflict| conflict.update.as_ref());
+        let set = update
+            .flat_map(|update| update.assignments.iter().map(|(_, value)| value).chain(&update.condition));
+        let exprs = filled.chain(Returning::exprs(self.returning.as_ref())).chain(set).collect();
+        Parts { tables: &self.tables, exprs, plans: self.source.iter().collect() }
     }
 
     /// The table that is inserted into.

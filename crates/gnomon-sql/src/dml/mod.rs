@@ -49,6 +49,11 @@ impl Returning {
         Ok(Some(Returning { exprs, columns: columns.into() }))
     }
 
+    /// What RETURNING computes, if there is one.
+    fn exprs(returning: Option<&Returning>) -> impl Iterator<Item = &Expr> {
+        returning.into_iter().flat_map(|returning| &returning.exprs)
+    }
+
     /// The row to return for a row of the statement.
     fn row(&self, ctx: &mut ExecContext<'_>, row: &[crate::types::Datum]) -> Result<Row> {
         self.exprs.iter().map(|expr| expr.eval(row, ctx)).collect()

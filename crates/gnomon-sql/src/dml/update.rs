@@ -16,9 +16,9 @@ use crate::{
     database::Shared,
     query::{
         Binder, Change, ChangeTarget, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
-        plan::{Cte, Node, NodeValue, explain_tables, on, relation, text},
+        plan::{Cte, Node, NodeValue, Parts, explain_tables, on, relation, text},
     },
-    types::{Context, Datum, Row, limit::row_bytes},
+    types::{Datum, Row, limit::row_bytes},
 };
 
 /// An UPDATE, bound.
@@ -183,9 +183,11 @@ impl UpdatePlan {
         Ok(UpdatePlan { tables, table, alias, targets, assignments, reads_target, checks, blind, returning })
     }
 
-    /// Returns the error of the first constant of SET that cannot be computed.
-    pub(crate) fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        self.assignments.iter().find_map(|(_, value)| value.failing_constant(types))
+    /// Its parts, for a search through its constants.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let set = self.assignments.iter().map(|(_, value)| value);
+        let exprs = set.chain(Returning::exprs(self.returning.as_ref())).collect();
+        self.targets.parts(&self.tables, exprs)
     }
 
     /// The table that is updated.
@@ -293,6 +295,11 @@ impl DeletePlan {
         let tables = binder.close_with(tables);
         let alias = alias.unwrap_or(&table.name).into();
         Ok(DeletePlan { tables, table, alias, targets: Arc::new(targets), reads_target, returning })
+    }
+
+    /// Its parts, for a search through its constants.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        self.targets.parts(&self.tables, Returning::exprs(self.returning.as_ref()).collect())
     }
 
     /// The table that is deleted from.

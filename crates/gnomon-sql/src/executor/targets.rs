@@ -16,7 +16,7 @@ use super::{
     context::row_bytes,
     lock::{Locked, give_back, is_changed, lock_row},
     open,
-    plan::{self, Child, KeyAccess, LockWait, Plan},
+    plan::{self, Child, Cte, KeyAccess, LockWait, Parts, Plan},
     scan::{Ranges, RowReader, key_ranges},
     spool::{Spool, SpoolReader},
 };
@@ -107,13 +107,22 @@ impl TargetScan {
         }
     }
 
-    /// Returns how the rows are found, as EXPLAIN shows it.
-    pub fn explain(&self) -> Vec<Child> {
-        let plans = match &self.find {
+    /// The parts of a statement that changes these rows, with its tables of WITH and the expressions that it computes.
+    pub fn parts<'a>(&'a self, tables: &'a [Cte], mut exprs: Vec<&'a Expr>) -> Parts<'a> {
+        exprs.extend(&self.condition);
+        Parts { tables, exprs, plans: self.plans() }
+    }
+
+    fn plans(&self) -> Vec<&Plan> {
+        match &self.find {
             Find::Key(_, plan) | Find::Scan(plan) => vec![plan],
             Find::Join(plan) => plan.inputs(),
-        };
-        plans.into_iter().map(|plan| Child::input("Outer", plan::explain(plan))).collect()
+        }
+    }
+
+    /// Returns how the rows are found, as EXPLAIN shows it.
+    pub fn explain(&self) -> Vec<Child> {
+        self.plans().into_iter().map(|plan| Child::input("Outer", plan::explain(plan))).collect()
     }
 }
 

@@ -36,6 +36,11 @@ pub fn resolve_cast(from: Type, to: ColumnType, context: CastContext) -> Option<
 
 /// True if a cast depends on the clock, the time zone, settings or the catalog.
 fn reads_surroundings(from: Type, to: Type) -> bool {
+    // Arrays are read and written as their elements are; PostgreSQL does not ask how.
+    let is_text = |ty: Type| ty.category() == 'S';
+    if is_text(from) && to.element().is_some() || from.element().is_some() && is_text(to) {
+        return true;
+    }
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
     let local = |ty| matches!(ty, Type::Date | Type::Time | Type::Timestamp);
     let textual = |ty: Type| ty.category() == 'S' || ty == Type::Unknown;

@@ -495,7 +495,10 @@ fn codes(all: &mut Declarations) {
             return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "null character not permitted"));
         }
         if code < 0 {
-            return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "character number must be positive"));
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                "character number must be positive",
+            ));
         }
         let c = u32::try_from(code).ok().and_then(char::from_u32);
         c.map(|c| Datum::text(c.to_string())).ok_or_else(|| {

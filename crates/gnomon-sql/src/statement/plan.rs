@@ -175,14 +175,16 @@ struct Bound {
 }
 
 impl Kind {
-    /// Returns the error of the first constant that cannot be computed.
+    /// Returns the error of the first constant that cannot be computed. The arguments of a call are computed at once.
     fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        match self {
-            Kind::Query(planned) => planned.failing_constant(types),
-            Kind::Insert(plan) => plan.failing_constant(types),
-            Kind::Update(plan) => plan.failing_constant(types),
-            Kind::Delete(_) | Kind::Call(_) => None,
-        }
+        let parts = match self {
+            Kind::Query(planned) => planned.parts(),
+            Kind::Insert(plan) => plan.parts(),
+            Kind::Update(plan) => plan.parts(),
+            Kind::Delete(plan) => plan.parts(),
+            Kind::Call(_) => return None,
+        };
+        parts.failing_constant(types)
     }
 }
 

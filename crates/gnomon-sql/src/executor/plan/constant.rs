@@ -1,10 +1,10 @@
-//! Constants of a plan that cannot be computed.
+//! Constants of a statement that cannot be computed.
 //!
 //! PostgreSQL computes calls of constants when it plans a statement, so that `1 / 0` is an error even where no row would
 //! ask for it, unless a constant beside it tells that it is never asked for. Binding leaves a call that fails as it is;
 //! here it is found again.
 
-use super::Plan;
+use super::{Cte, Plan};
 use crate::{
     SqlError,
     executor::{
@@ -19,36 +19,64 @@ use crate::{
 const IN_SQL: [(&str, &[Type]); 2] =
     [("log", &[Type::Numeric]), ("substring", &[Type::Text, Type::Text, Type::Text])];
 
-impl Plan {
+/// The parts of a statement that is more than one plan, with what it computes beside plans.
+#[derive(Default)]
+pub struct Parts<'a> {
+    /// The tables of WITH.
+    pub tables: &'a [Cte],
+    /// The expressions beside plans.
+    pub exprs: Vec<&'a Expr>,
+    /// The plans, but for those of WITH.
+    pub plans: Vec<&'a Plan>,
+}
+
+impl Parts<'_> {
     /// Returns the error of the first constant, in subqueries too, that cannot be computed.
     pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
+        // A table expression that nothing names is not planned.
+        let named = self.tables.iter().filter(|cte| self.names(cte.table));
+        let mut plans = named.flat_map(Cte::plans);
+        plans
+            .find_map(|plan| plan.failing_constant(cx))
+            .or_else(|| self.exprs.iter().find_map(|expr| expr.failing_constant(cx)))
+            .or_else(|| self.plans.iter().find_map(|plan| plan.failing_constant(cx)))
+    }
+
+    fn names(&self, table: usize) -> bool {
+        let of_tables = self.tables.iter().flat_map(Cte::plans);
+        of_tables.chain(self.plans.iter().copied()).any(|plan| plan.scans(table))
+            || self.exprs.iter().any(|expr| expr.scans(table))
+    }
+}
+
+impl Plan {
+    /// As [`Parts::failing_constant`].
+    pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
+        if let Plan::With(node) = self {
+            let parts = Parts { tables: &node.tables, exprs: Vec::new(), plans: vec![&node.body] };
+            return parts.failing_constant(cx);
+        }
         let mut failing = None;
         self.exprs(&mut |expr| failing = failing.take().or_else(|| expr.failing_constant(cx)));
-        let inputs: Vec<&Plan> = match self {
-            // A table expression that nothing names is not planned.
-            Plan::With(node) => {
-                let is_named = |table| self.inputs().into_iter().any(|input| input.scans(table));
-                let named = node.tables.iter().filter(|cte| is_named(cte.table)).map(|cte| &cte.plan);
-                named.chain([&node.body]).collect()
-            }
-            _ => self.inputs(),
-        };
-        failing.or_else(|| inputs.into_iter().find_map(|input| input.failing_constant(cx)))
+        failing.or_else(|| self.inputs().into_iter().find_map(|input| input.failing_constant(cx)))
     }
 
     /// True if it reads this table expression, in subqueries too.
     fn scans(&self, table: usize) -> bool {
         let here = matches!(self, Plan::CteScan(scan) if scan.table == table);
         let mut found = here || self.inputs().into_iter().any(|input| input.scans(table));
-        let reads =
-            |expr: &Expr| matches!(&expr.kind, ExprKind::Subquery(subquery) if subquery.plan.scans(table));
-        self.exprs(&mut |expr| found = found || expr.any(&reads));
+        self.exprs(&mut |expr| found = found || expr.scans(table));
         found
     }
 }
 
 impl Expr {
-    /// As [`Plan::failing_constant`].
+    /// True if a subquery in it reads this table expression.
+    fn scans(&self, table: usize) -> bool {
+        self.any(&|e| matches!(&e.kind, ExprKind::Subquery(subquery) if subquery.plan.scans(table)))
+    }
+
+    /// As [`Parts::failing_constant`].
     pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
         let is_bool =
             |expr: &Expr, value: bool| matches!(expr.as_const(), Some(Datum::Bool(is)) if *is == value);

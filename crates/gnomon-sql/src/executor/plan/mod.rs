@@ -21,6 +21,7 @@ use crate::{
 };
 
 pub use access::{Access, AddressAccess, KeyAccess, KeyBound, KeyPart, KeyRangePart};
+pub use constant::Parts;
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 pub use origins::{Origins, keyed};
@@ -487,6 +488,13 @@ pub struct Cte {
     pub recursive: Option<(Plan, bool)>,
 }
 
+impl Cte {
+    /// Its plans: of its query, or of both parts of it.
+    pub fn plans(&self) -> impl Iterator<Item = &Plan> {
+        [&self.plan].into_iter().chain(self.recursive.as_ref().map(|(plan, _)| plan))
+    }
+}
+
 impl Plan {
     /// The plans directly below.
     pub fn inputs(&self) -> Vec<&Plan> {
@@ -509,12 +517,7 @@ impl Plan {
             Plan::Append(inputs) => inputs.iter().collect(),
             Plan::SetOperation(node) => vec![&node.left, &node.right],
             Plan::LockRows(node) => vec![&node.input],
-            Plan::With(node) => node
-                .tables
-                .iter()
-                .flat_map(|cte| [&cte.plan].into_iter().chain(cte.recursive.as_ref().map(|(plan, _)| plan)))
-                .chain([&node.body])
-                .collect(),
+            Plan::With(node) => node.tables.iter().flat_map(Cte::plans).chain([&node.body]).collect(),
         }
     }
 
