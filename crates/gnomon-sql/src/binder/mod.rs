@@ -249,6 +249,14 @@ impl<'a> Binder<'a> {
         self.expressions().fields(fields, Place::new(scope, Clause::Update))
     }
 
+    /// Returns the names of the fields that `(row).*` stands for in VALUES.
+    pub fn star_fields(&mut self, parts: &ast::Indirection) -> Result<Vec<String>> {
+        let scope = Scope::empty();
+        let columns =
+            expression::row::row_columns(&mut self.expressions(), parts, Place::new(&scope, Clause::Values))?;
+        Ok(columns.into_iter().map(|column| column.name).collect())
+    }
+
     /// Casts a bound expression to a column that it is assigned to.
     pub fn assigned(&mut self, expr: Expr, column: &str, target: ColumnType) -> Result<Expr> {
         self.statement.typing.assigned(expr, Assignee { column, ty: target, kind: AssigneeKind::Column })

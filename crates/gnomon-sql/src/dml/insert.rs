@@ -6,7 +6,7 @@ use gnomon_engine::{Isolation, RowLock};
 use gnomon_parser::{
     Position,
     ast::{
-        self, ConflictTarget, IndexElement, IndexKey, OnConflict, Overriding, Query, QueryBody,
+        self, Access, ConflictTarget, IndexElement, IndexKey, OnConflict, Overriding, Query, QueryBody,
         SortDirection, Value,
     },
 };
@@ -113,7 +113,7 @@ impl InsertPlan {
         let mut source_types = Vec::new();
         if let Some(query) = &insert.source {
             let overriding = insert.overriding;
-            let query = prepare_source(query, &table, &positions, &insert.columns, overriding)?;
+            let query = prepare_source(binder, query, &table, &positions, &insert.columns, overriding)?;
             let mut parts = bind_parts(binder, &table, &positions, &insert.columns)?;
             let targets = positions.iter().zip(&parts).map(|(position, part)| {
                 let column = &table.columns[*position];
@@ -499,7 +499,31 @@ struct Source {
     defaults: Vec<usize>,
 }
 
+/// Writes the fields out that a row's star in VALUES stands for: what is behind it belongs to other columns than it seems.
+fn spread_stars(binder: &mut Binder<'_>, row: Vec<ast::Expr>) -> Result<Vec<ast::Expr>> {
+    let mut spread = Vec::with_capacity(row.len());
+    for value in row {
+        let parts = match &value {
+            ast::Expr::Indirection(parts) if is_star(&value) => parts,
+            _ => {
+                spread.push(value);
+                continue;
+            }
+        };
+        let position = position_of(&value);
+        let fields = binder.star_fields(parts).map_err(|error| error.at(position))?;
+        let (_, before) = parts.path.split_last().unwrap_or((&Access::Star, &[]));
+        spread.extend(fields.into_iter().map(|name| {
+            let mut field = ast::Indirection { base: parts.base.clone(), path: before.to_vec() };
+            field.path.push(Access::Field(ast::Ident { name: name.into(), position }));
+            ast::Expr::Indirection(Box::new(field))
+        }));
+    }
+    Ok(spread)
+}
+
 fn prepare_source(
+    binder: &mut Binder<'_>,
     query: &Query,
     table: &Table,
     positions: &[usize],
@@ -509,13 +533,11 @@ fn prepare_source(
     let mut query = query.clone();
     let mut defaults = Vec::new();
     if let QueryBody::Values(values) = &mut query.body {
-        // A star moves what stands behind it to other columns, which are known when it is bound.
-        if let Some(star) = values.rows.iter().flatten().find(|value| is_star(value)) {
-            let is_always = |column: &Column| column.identity.is_some_and(|identity| identity.always);
-            let mut columns = positions.iter().filter_map(|i| table.columns.get(*i));
-            if values.rows.iter().flatten().any(is_default) || columns.any(is_always) {
-                let what = "a row's star in VALUES beside DEFAULT or an identity column";
-                return Err(SqlError::unsupported(what).at(position_of(star)));
+        let is_always = |column: &Column| column.identity.is_some_and(|identity| identity.always);
+        let mut columns = positions.iter().filter_map(|i| table.columns.get(*i));
+        if values.rows.iter().flatten().any(is_default) || columns.any(is_always) {
+            for row in &mut values.rows {
+                *row = spread_stars(binder, std::mem::take(row))?;
             }
         }
         let width = values.rows.first().map_or(0, Vec::len);
