@@ -2,7 +2,8 @@
 //! statistics of statements are kept by.
 //!
 //! The tree tells which literals are constants; those that are the number of a column (ORDER BY 1) or a part of a type
-//! (`char(3)`) stay. White space, comments, and the case of names and keywords make no difference to the number.
+//! (`char(3)`) stay. The number is that of the statement's [form](crate::form): white space, comments, parentheses and the
+//! names of result columns make no difference to it.
 
 use std::{
     collections::BTreeSet,
@@ -11,6 +12,7 @@ use std::{
 
 use crate::{
     ast::{Constant, Distinct, Expr, GroupingElement, Query, Select, SortBy, Statement, Value},
+    form::form_of,
     keyword::Keyword,
     lexer::{Kind, Lexer, Token},
     visit::Visitor,
@@ -31,17 +33,27 @@ impl GeneralText {
         let mut constants = Constants::default();
         let _: ControlFlow<()> = constants.walk_statement(statement);
         let positions = constants.found.difference(&constants.columns).copied().collect();
-        let text = text.get(..range.end).unwrap_or(text);
-        Writer::new(text, range.start, positions).write()
+        let whole = with_comments(text, range);
+        let written = text.get(..whole.end).unwrap_or(text);
+        let text = Writer::new(written, whole.start, positions).write();
+        let fingerprint = hash(form_of(statement).as_deref().unwrap_or(&text));
+        GeneralText { text, fingerprint }
     }
 
     /// Returns the text of a statement whose constants stay.
     pub fn verbatim(text: &str, range: Range<usize>) -> GeneralText {
-        let text = text.get(range).unwrap_or(text).trim();
-        let mut hash = Fnv::default();
-        hash.add(text.as_bytes());
-        GeneralText { text: text.to_owned(), fingerprint: hash.0 }
+        let text = text.get(with_comments(text, range)).unwrap_or(text).trim();
+        GeneralText { text: text.to_owned(), fingerprint: hash(text) }
     }
+}
+
+/// Returns what a statement takes of a text with the comments around it, from the statement before to the one behind.
+fn with_comments(text: &str, range: Range<usize>) -> Range<usize> {
+    let is_comment = |from: &usize| Lexer::new(text, *from).token().start as usize == range.start;
+    let before = text.get(..range.start).unwrap_or_default();
+    let mut begins = before.rmatch_indices(';').map(|(at, _)| at + 1).chain([0]);
+    let end = Lexer::new(text, range.end).token().start as usize;
+    begins.find(is_comment).unwrap_or(range.start)..end.clamp(range.end, text.len())
 }
 
 /// Where constants of a statement are, in bytes.
@@ -93,20 +105,9 @@ impl Visitor for Constants {
 }
 
 /// FNV-1a of 64 bits.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Fnv {
-        Fnv(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
+fn hash(text: &str) -> u64 {
+    let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
 /// Writes a general text.
@@ -114,12 +115,11 @@ struct Writer<'a> {
     text: &'a str,
     start: usize,
     constants: BTreeSet<usize>,
-    hash: Fnv,
 }
 
 impl<'a> Writer<'a> {
     fn new(text: &'a str, start: usize, constants: BTreeSet<usize>) -> Writer<'a> {
-        Writer { text, start, constants, hash: Fnv::default() }
+        Writer { text, start, constants }
     }
 
     fn tokens(&self) -> impl Iterator<Item = Token> + use<'a> {
@@ -134,42 +134,33 @@ impl<'a> Writer<'a> {
         parameters.filter_map(number).max().unwrap_or(0)
     }
 
-    fn write(mut self) -> GeneralText {
+    fn write(self) -> String {
         let mut number = self.parameters();
         let mut out = String::with_capacity(self.text.len() - self.start.min(self.text.len()));
         let mut copied = self.start;
         // Where the constant begins whose literal is still to come: at its minus, or its type.
         let mut begun: Option<usize> = None;
-        for token in self.tokens() {
+        let mut tokens = self.tokens().peekable();
+        while let Some(token) = tokens.next() {
             let (start, end) = (token.start as usize, token.end as usize);
             let is_constant = self.constants.contains(&start);
-            if (is_constant || begun.is_some()) && is_literal(token.kind) {
+            // Of EXTRACT and NORMALIZE, a constant is written as a name; else a name is the type before the constant.
+            let ends_name =
+                |next: &Token| matches!(next.kind, Kind::Keyword(Keyword::From) | Kind::Char(')'));
+            let is_name = is_constant && tokens.peek().is_some_and(ends_name);
+            if (is_constant || begun.is_some()) && (is_literal(token.kind) || is_name) {
                 number += 1;
                 out.push_str(self.text.get(copied..begun.take().unwrap_or(start)).unwrap_or_default());
                 out.push_str(&format!("${number}"));
                 copied = end;
-                self.hash.add(if matches!(token.kind, Kind::Integer | Kind::Number) { &[1] } else { &[2] });
                 continue;
             }
             if is_constant {
                 begun = Some(if token.kind == Kind::Char('-') { start } else { end });
-                if token.kind == Kind::Char('-') {
-                    continue;
-                }
             }
-            self.hash_token(token);
         }
         out.push_str(self.text.get(copied..).unwrap_or_default());
-        GeneralText { text: out.trim().to_owned(), fingerprint: self.hash.0 }
-    }
-
-    fn hash_token(&mut self, token: Token) {
-        let text = self.text.get(token.start as usize..token.end as usize).unwrap_or_default();
-        match token.kind {
-            Kind::Name | Kind::Keyword(_) => self.hash.add(text.to_ascii_lowercase().as_bytes()),
-            _ => self.hash.add(text.as_bytes()),
-        }
-        self.hash.add(&[0]);
+        out.trim().to_owned()
     }
 }
 
@@ -215,9 +206,32 @@ mod tests {
             ("SELECT a FROM t GROUP BY 1 ORDER BY 1, b + 2", "SELECT a FROM t GROUP BY 1 ORDER BY 1, b + $1"),
             ("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO t VALUES ($1, $2), ($3, $4)"),
             ("SELECT 'a'::varchar(5), interval '1 day'", "SELECT $1::varchar(5), interval $2"),
+            (
+                "SELECT extract(year FROM d), extract('month' FROM d)",
+                "SELECT extract($1 FROM d), extract($2 FROM d)",
+            ),
+            ("SELECT normalize('a', NFC)", "SELECT normalize($1, $2)"),
+            ("/* a; */ SELECT 1 /* b */; -- c", "/* a; */ SELECT $1 /* b */"),
+            ("SELECT 1 -- c", "SELECT $1 -- c"),
+            ("SELECT a FROM t FETCH FIRST 5 ROWS ONLY", "SELECT a FROM t FETCH FIRST $1 ROWS ONLY"),
         ] {
             assert_eq!(general(text).text, wanted);
         }
+    }
+
+    #[test]
+    fn comments_belong_to_the_statement_beside_them() {
+        let text = "SELECT 1; /* a;b */ SELECT 2 /* c */; SET x = ';' -- d";
+        let texts = parse(text).expect(text).into_iter().map(|parsed| {
+            let of = if matches!(parsed.statement, Statement::Query(_)) {
+                GeneralText::of(text, parsed.range.clone(), &parsed.statement)
+            } else {
+                GeneralText::verbatim(text, parsed.range.clone())
+            };
+            of.text
+        });
+        let wanted = ["SELECT $1", "/* a;b */ SELECT $1 /* c */", "SET x = ';' -- d"];
+        assert_eq!(texts.collect::<Vec<_>>(), wanted);
     }
 
     #[test]
@@ -228,5 +242,45 @@ mod tests {
         assert!(!same("SELECT a FROM t WHERE b = 1", "SELECT a FROM t WHERE b = 'x'"));
         assert!(!same("SELECT a FROM t ORDER BY 1", "SELECT a FROM t ORDER BY 2"));
         assert!(!same("SELECT \"A\" FROM t", "SELECT a FROM t"));
+        for (a, b) in [
+            ("SELECT 1", "SELECT (2) AS x"),
+            ("SELECT a + b FROM t", "SELECT ((a) + (b)) c FROM t"),
+            ("SELECT date '2020-01-01'", "SELECT CAST('2021-01-01' AS date)"),
+            (
+                "SELECT a, b FROM t ORDER BY 2, 1 DESC NULLS FIRST",
+                "SELECT a x, b y FROM t ORDER BY y ASC, x DESC",
+            ),
+            ("SELECT a, count(*) FROM t GROUP BY 1", "SELECT a AS x, count(*) AS y FROM t GROUP BY a"),
+            ("SELECT 1 FROM t WHERE EXISTS (SELECT 1)", "SELECT 2 FROM t WHERE EXISTS (SELECT 3 AS x)"),
+            (
+                "SELECT t.a FROM t JOIN u ON t.a = u.a LIMIT 1",
+                "SELECT t.a FROM t INNER JOIN u ON t.a = u.a FETCH FIRST ROW ONLY",
+            ),
+            ("INSERT INTO t VALUES (1) RETURNING a", "INSERT INTO t VALUES (2) RETURNING a AS x"),
+            ("SELECT extract(year FROM d) FROM t", "SELECT extract('month' FROM d) FROM t"),
+        ] {
+            assert!(same(a, b), "{a}; {b}");
+        }
+        for (a, b) in [
+            (
+                "SELECT x FROM (SELECT a AS x, b AS y FROM t) s",
+                "SELECT x FROM (SELECT a AS y, b AS x FROM t) s",
+            ),
+            (
+                "WITH w AS (SELECT a AS x, b AS y FROM t) SELECT x FROM w",
+                "WITH w AS (SELECT a AS y, b AS x FROM t) SELECT x FROM w",
+            ),
+            (
+                "SELECT a AS x, b AS y FROM t UNION SELECT 1, 2 ORDER BY x",
+                "SELECT a AS y, b AS x FROM t UNION SELECT 1, 2 ORDER BY x",
+            ),
+            ("SELECT a AS x, b AS y FROM t GROUP BY x, y", "SELECT a AS y, b AS x FROM t GROUP BY x, y"),
+            ("SELECT * FROM t ORDER BY 1", "SELECT * FROM t ORDER BY 2"),
+            ("SELECT 1", "SELECT 3000000000"),
+            ("SELECT 1", "SELECT 1.5"),
+            ("SELECT NULL", "SELECT true"),
+        ] {
+            assert!(!same(a, b), "{a}; {b}");
+        }
     }
 }

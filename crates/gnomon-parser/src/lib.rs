@@ -9,6 +9,7 @@
 
 pub mod ast;
 mod error;
+mod form;
 pub mod general;
 mod keyword;
 mod lexer;

@@ -413,9 +413,10 @@ fn limit_clause(p: &mut Parser<'_, '_>, query: &mut Query) -> Result<()> {
         let count = if matches!(p.keyword(), Some(K::Row | K::Rows)) && !p.is_char_at(1, '(') {
             Expr::Constant(Constant { value: Value::Integer(1), position: Position::NONE })
         } else if p.is_number() {
+            let position = p.position();
             let value = p.number()?;
             let value = value.parse().map_or_else(|_| Value::Number(value), Value::Integer);
-            Expr::Constant(Constant { value, position: at })
+            Expr::Constant(Constant { value, position })
         } else {
             primary::primary(p)?
         };
