@@ -100,6 +100,7 @@ pub(super) fn normalise(
             }
         }
         Kind::Text => value.to_owned(),
+        Kind::AsciiText => ascii(value),
         Kind::Names => list_of_names(values),
         Kind::Encoding => encoding(name, value)?.into(),
         Kind::Role => role(value, user)?,
@@ -120,6 +121,11 @@ pub(super) fn normalise(
             zone.name().to_owned()
         }
     })
+}
+
+fn ascii(value: &str) -> String {
+    let shown = |byte| if matches!(byte, b' '..=b'~') { char::from(byte) } else { '?' };
+    value.bytes().map(shown).collect()
 }
 
 pub(crate) fn bool_word(word: &str) -> Option<bool> {
