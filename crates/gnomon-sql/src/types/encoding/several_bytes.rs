@@ -1,13 +1,16 @@
 //! Encodings of several bytes a character: the structure of their characters as PostgreSQL checks it, the characters
-//! themselves of encoding_rs.
+//! themselves of encoding_rs, but for those in which PostgreSQL's tables differ ([`Differences`]).
 //!
 //! A character is written as encoding_rs writes it, or where that only reads it (the web writes fewer characters than
 //! it reads), by the bytes that it is read from.
 
 use std::{collections::HashMap, ops::RangeInclusive, sync::LazyLock};
 
+use super::differences::Differences;
+
 /// An encoding of several bytes a character.
 pub(super) struct SeveralBytes {
+    name: &'static str,
     structure: Structure,
     characters: &'static encoding_rs::Encoding,
     /// First bytes of characters that the web has added to the encoding.
@@ -34,6 +37,7 @@ enum Structure {
 macro_rules! encoding {
     ($name:ident, $structure:ident, $characters:ident $(, $added:expr)*) => {
         pub(super) static $name: SeveralBytes = SeveralBytes {
+            name: stringify!($name),
             structure: Structure::$structure,
             characters: encoding_rs::$characters,
             added: &[$($added),*],
@@ -65,8 +69,8 @@ fn read_only(encoding: &SeveralBytes) -> HashMap<char, Vec<u8>> {
     for bytes in pairs.chain(threes) {
         if encoding.is_character(&bytes)
             && encoding.length(&bytes) == bytes.len()
-            && let Some(character) = encoding.character(&bytes)
-            && encoding.written(character).is_none()
+            && let Some(character) = encoding.read_by_web(&bytes)
+            && encoding.written_by_web(character).is_none()
         {
             found.entry(character).or_insert(bytes);
         }
@@ -103,12 +107,20 @@ impl SeveralBytes {
             (Structure::Gb18030, [first, _, third, fourth]) => {
                 matches!(first, 0x81..=0xfe) && matches!(third, 0x81..=0xfe) && fourth.is_ascii_digit()
             }
+            // PostgreSQL has chosen this one to be wrong everywhere.
+            (_, [0x8d, b' ']) => false,
             (_, bytes) => !bytes.contains(&0),
         }
     }
 
     /// Returns the character that these bytes are.
     pub(super) fn character(&self, bytes: &[u8]) -> Option<char> {
+        let different = Differences::of(self.name).and_then(|differences| differences.read(bytes));
+        different.unwrap_or_else(|| self.read_by_web(bytes))
+    }
+
+    /// As [`SeveralBytes::character`], by encoding_rs.
+    pub(super) fn read_by_web(&self, bytes: &[u8]) -> Option<char> {
         let first = bytes.first()?;
         if self.added.iter().any(|added| added.contains(first)) {
             return None;
@@ -120,21 +132,30 @@ impl SeveralBytes {
 
     /// Writes a character; false if the encoding has it not.
     pub(super) fn put(&self, character: char, out: &mut Vec<u8>) -> bool {
-        if let Some(bytes) = self.written(character) {
-            out.extend(bytes);
-            return true;
+        let different = Differences::of(self.name).and_then(|differences| differences.written(character));
+        if let Some(bytes) = different {
+            out.extend_from_slice(bytes);
+            return !bytes.is_empty();
         }
-        let bytes = self.read_only.get(&character);
-        out.extend(bytes.into_iter().flatten());
-        bytes.is_some()
+        match self.written_or_read_by_web(character) {
+            Some(bytes) => {
+                out.extend(bytes);
+                true
+            }
+            None => false,
+        }
     }
 
-    /// Returns the bytes of a character as encoding_rs writes it.
-    fn written(&self, character: char) -> Option<Vec<u8>> {
+    /// Returns the bytes of a character that encoding_rs writes or, if it writes none, reads.
+    pub(super) fn written_or_read_by_web(&self, character: char) -> Option<Vec<u8>> {
+        self.written_by_web(character).or_else(|| self.read_only.get(&character).cloned())
+    }
+
+    fn written_by_web(&self, character: char) -> Option<Vec<u8>> {
         let mut buffer = [0; 4];
         let (bytes, _, is_wrong) = self.characters.encode(character.encode_utf8(&mut buffer));
         // An encoding with fewer characters shares the table of one with more, and some are written as others are.
         let is_own = self.is_character(&bytes) && self.length(&bytes) == bytes.len();
-        (!is_wrong && is_own && self.character(&bytes) == Some(character)).then(|| bytes.into_owned())
+        (!is_wrong && is_own && self.read_by_web(&bytes) == Some(character)).then(|| bytes.into_owned())
     }
 }
