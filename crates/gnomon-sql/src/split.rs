@@ -50,6 +50,11 @@ pub struct Splitter {
     within: Within,
     parentheses: usize,
     lines: usize,
+    /// The line that was read last, and how much of it is taken.
+    line: String,
+    taken: usize,
+    /// True if a backslash takes the next character in strings without an `E` too.
+    has_escapes: bool,
 }
 
 impl Splitter {
@@ -67,7 +72,14 @@ impl Splitter {
 
     /// Forgets the statement so far.
     pub fn reset(&mut self) {
-        *self = Splitter { lines: self.lines, ..Splitter::default() };
+        self.text.clear();
+        self.within = Within::Plain;
+        self.parentheses = 0;
+    }
+
+    /// Reads strings that begin from now on as `standard_conforming_strings` says.
+    pub fn set_standard_strings(&mut self, is_on: bool) {
+        self.has_escapes = !is_on;
     }
 
     /// A line was read that is none of the script's statements.
@@ -84,41 +96,60 @@ impl Splitter {
         (!text.is_empty()).then(|| Item::Statement { text: text.to_owned(), line })
     }
 
-    /// The next line, without its end.
+    /// Reads the next line, without its end. Returns what it completes.
     pub fn line(&mut self, line: &str) -> Vec<Item> {
+        self.begin_line(line);
+        std::iter::from_fn(|| self.next_item()).collect()
+    }
+
+    /// As [`Splitter::line`], for [`Splitter::next_item`], so that what an item does has effect on what follows in its line.
+    pub fn begin_line(&mut self, line: &str) {
         self.lines += 1;
-        let mut items = Vec::new();
-        let mut rest = line;
-        while let Some(next) = rest.chars().next() {
+        line.clone_into(&mut self.line);
+        self.line.push('\n');
+        self.taken = 0;
+    }
+
+    /// Returns what the line completes next.
+    pub fn next_item(&mut self) -> Option<Item> {
+        let line = std::mem::take(&mut self.line);
+        let item = self.item_of(&line);
+        self.line = line;
+        item
+    }
+
+    fn item_of(&mut self, line: &str) -> Option<Item> {
+        while let Some(rest) = line.get(self.taken..).filter(|rest| !rest.is_empty()) {
             if self.within == Within::Plain {
-                match next {
-                    '-' if rest.starts_with("--") && self.text.is_empty() => return items,
-                    '(' => self.parentheses += 1,
-                    ')' => self.parentheses = self.parentheses.saturating_sub(1),
-                    '\\' => {
-                        items.push(Item::Command { text: rest[1..].trim().to_owned(), line: self.lines });
-                        break;
+                match rest.as_bytes() {
+                    [b'-', b'-', ..] if self.text.is_empty() => {
+                        self.taken = line.len();
+                        return None;
+                    }
+                    [b'(', ..] => self.parentheses += 1,
+                    [b')', ..] => self.parentheses = self.parentheses.saturating_sub(1),
+                    [b'\\', ..] => {
+                        // What is behind the command belongs to it; the end of the line does not.
+                        self.taken = line.len() - 1;
+                        return Some(Item::Command { text: rest[1..].trim().to_owned(), line: self.lines });
                     }
                     _ => {}
                 }
             }
-            let taken = self.within.advance(&self.text, rest);
-            let (piece, after) = rest.split_at(taken);
+            let taken = self.within.advance(&self.text, rest, self.has_escapes);
+            let piece = &rest[..taken];
             if !self.text.is_empty() || !piece.trim().is_empty() {
                 if self.text.is_empty() {
                     self.begins = self.lines;
                 }
                 self.text.push_str(piece);
             }
-            rest = after;
+            self.taken += taken;
             if piece == ";" && self.within == Within::Plain && self.parentheses == 0 {
-                items.extend(self.finish());
+                return self.finish();
             }
         }
-        if !self.text.is_empty() {
-            self.text.push('\n');
-        }
-        items
+        None
     }
 }
 
@@ -129,7 +160,7 @@ pub fn unquoted(statement: &str) -> Vec<Range<usize>> {
     while at < statement.len() {
         let (before, rest) = statement.split_at(at);
         let was_plain = within == Within::Plain;
-        let taken = within.advance(before, rest);
+        let taken = within.advance(before, rest, false);
         if was_plain && within == Within::Plain && !rest.starts_with("--") {
             match parts.last_mut() {
                 Some(last) if last.end == at => last.end += taken,
@@ -142,15 +173,16 @@ pub fn unquoted(statement: &str) -> Vec<Range<usize>> {
 }
 
 impl Within {
-    /// Goes over the next piece of a statement, which is not at its end: returns its length in bytes.
-    fn advance(&mut self, before: &str, rest: &str) -> usize {
+    /// Goes over the next piece of a statement, which is not at its end: returns its length in bytes. `has_escapes` is
+    /// that of [`Splitter`].
+    fn advance(&mut self, before: &str, rest: &str, has_escapes: bool) -> usize {
         let Some(next) = rest.chars().next() else { return 0 };
         match self {
             Within::Plain => match next {
                 '\'' => {
                     let mut last = before.chars().rev();
                     let escapes = matches!(last.next(), Some('e' | 'E')) && !last.next().is_some_and(is_name);
-                    *self = Within::Single { escapes };
+                    *self = Within::Single { escapes: escapes || has_escapes };
                 }
                 '"' => *self = Within::Double,
                 '$' if !before.chars().next_back().is_some_and(is_name) => {
@@ -262,6 +294,23 @@ mod tests {
         assert_eq!(splitter.line("select 1 \\g"), [Item::Command { text: "g".into(), line: 1 }]);
         assert_eq!(splitter.finish(), Some(Item::Statement { text: "select 1".into(), line: 1 }));
         assert_eq!((splitter.open(), splitter.finish()), (None, None));
+    }
+
+    #[test]
+    fn backslashes_in_strings_follow_the_setting() {
+        let mut splitter = Splitter::default();
+        splitter.begin_line("set off; select 'a\\'; b'; set on; select 'a\\'; c");
+        let mut texts = Vec::new();
+        while let Some(Item::Statement { text, .. }) = splitter.next_item() {
+            match &*text {
+                "set off;" => splitter.set_standard_strings(false),
+                "set on;" => splitter.set_standard_strings(true),
+                _ => {}
+            }
+            texts.push(text);
+        }
+        assert_eq!(texts, ["set off;", "select 'a\\'; b';", "set on;", "select 'a\\';"]);
+        assert_eq!(splitter.finish(), Some(Item::Statement { text: "c".into(), line: 1 }));
     }
 
     #[test]

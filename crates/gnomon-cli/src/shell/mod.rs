@@ -218,13 +218,21 @@ impl Shell {
     /// Runs lines to their end or to the first error.
     fn script(&mut self, path: Option<&Path>, lines: &mut dyn Lines) -> Result<Result<(), Stop>, Failure> {
         let mut splitter = Splitter::default();
+        self.follow_strings(&mut splitter);
         loop {
-            let (items, ended) = match lines.next("")? {
-                Line::Text(line) => (splitter.line(&line), false),
-                Line::Canceled => (Vec::new(), true),
-                Line::End => (splitter.finish().into_iter().collect(), true),
+            let mut last = None;
+            let ended = match lines.next("")? {
+                Line::Text(line) => {
+                    splitter.begin_line(&line);
+                    false
+                }
+                Line::Canceled => true,
+                Line::End => {
+                    last = splitter.finish();
+                    true
+                }
             };
-            for item in items {
+            while let Some(item) = last.take().or_else(|| splitter.next_item()) {
                 if self.canceled.load(Ordering::Acquire) {
                     tell!("canceled");
                     return Ok(Err(Stop::Failed));
@@ -245,6 +253,7 @@ impl Shell {
         say!("gnomon {} on {}. \\? lists commands.", env!("CARGO_PKG_VERSION"), directory.display());
         let mut lines = EditedLines::new()?;
         let mut splitter = Splitter::default();
+        self.follow_strings(&mut splitter);
         let mut typed = String::new();
         loop {
             let line = match lines.next(&self.prompt(splitter.open()))? {
@@ -272,8 +281,8 @@ impl Shell {
                 typed.push('\n');
             }
             typed.push_str(&line);
-            let items = splitter.line(&line);
-            for item in items {
+            splitter.begin_line(&line);
+            while let Some(item) = splitter.next_item() {
                 self.canceled.store(false, Ordering::Release);
                 match self.item(item, &mut splitter, None, &mut lines) {
                     Ok((_, Err(Stop::Quit))) => return Ok(()),
@@ -297,9 +306,27 @@ impl Shell {
         format!("gnomon{}{state}> ", open.unwrap_or('='))
     }
 
+    /// Lets a splitter read backslashes in strings as the session does.
+    fn follow_strings(&self, splitter: &mut Splitter) {
+        let is_on = self.session.parameter("standard_conforming_strings").is_none_or(|value| value == "on");
+        splitter.set_standard_strings(is_on);
+    }
+
     /// Runs what a line brought: a statement or a command, also one that ends the statement before it. Returns how many
     /// lines it took as COPY data. `script`: where it stands, if anywhere; none in there is standard input.
     fn item(
+        &mut self,
+        item: Item,
+        splitter: &mut Splitter,
+        script: Option<Option<&Path>>,
+        lines: &mut dyn Lines,
+    ) -> Result<Done, Failure> {
+        let done = self.item_of(item, splitter, script, lines);
+        self.follow_strings(splitter);
+        done
+    }
+
+    fn item_of(
         &mut self,
         item: Item,
         splitter: &mut Splitter,

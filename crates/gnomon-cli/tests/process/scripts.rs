@@ -46,6 +46,24 @@ fn the_bank_of_the_examples_runs_again_and_again() {
 }
 
 #[test]
+fn a_script_can_change_the_meaning_of_backslashes() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("db");
+    let script = directory.path().join("script.sql");
+    std::fs::write(
+        &script,
+        "SET escape_string_warning = off; SET standard_conforming_strings = off; SELECT 'a\\'; b';\nSELECT 'c\\';\n';\n\
+         SET standard_conforming_strings = on; SELECT 'd\\'; SELECT 'e';\n",
+    )
+    .unwrap();
+    let ran = run(&["sql", text(&database), "--format", "csv", "--file", text(&script)]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for value in ["a'; b", "\"c';\n\"", "d\\", "e"] {
+        assert!(ran.stdout.contains(value), "{value}: {}", ran.stdout);
+    }
+}
+
+#[test]
 fn a_script_stops_at_its_first_error_and_says_where() {
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("db");
