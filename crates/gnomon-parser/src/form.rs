@@ -140,7 +140,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// An expression that stands for something, and is printed as a name that nobody writes.
+/// An expression that stands for something, printed as a name that no statement has.
 fn mark(name: &str) -> Expr {
     let position = crate::Position::NONE;
     let field = Ident { name: name.into(), position };
