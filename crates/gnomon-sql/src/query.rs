@@ -30,8 +30,9 @@ pub use crate::{
         figure_name, into_clause, is_star, position_of, query_item_position, relation_name, relation_of,
     },
     executor::{
-        AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, RowSource, RowsDone,
-        Spool, SpoolReader, Tally, Target, TargetScan, Targets, VirtualTable, expr, open, open_tables, plan,
+        AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, Measures, RowSource,
+        RowsDone, Run, Spool, SpoolReader, Tally, Target, TargetScan, Targets, VirtualTable, expr, open,
+        open_tables, plan,
     },
 };
 
@@ -60,7 +61,12 @@ impl Planned {
 
     /// Starts an execution. Nothing is read before [`Execution::next`].
     pub fn open(&self) -> Execution {
-        Execution::new(&self.plan)
+        self.open_measured(&Measures::default())
+    }
+
+    /// As [`Planned::open`], with a measure of the plan's nodes.
+    pub fn open_measured(&self, measures: &Measures) -> Execution {
+        Execution::new(&self.plan, measures)
     }
 
     /// Its parts, for a search through its constants.
@@ -79,12 +85,12 @@ impl Planned {
     /// As [`Planned::open`], with the keys of the rows that its rows come from behind their columns.
     pub fn open_keyed(&self) -> (Execution, Origins) {
         let (plan, origins) = plan::keyed(&self.plan);
-        (Execution::new(&plan), origins)
+        (Execution::new(&plan, &Measures::default()), origins)
     }
 
-    /// The plan as EXPLAIN shows it.
-    pub fn explain(&self) -> plan::Node {
-        plan::explain(&self.plan)
+    /// The plan as EXPLAIN shows it, with the runs of its nodes if these were measured.
+    pub fn explain(&self, measures: &Measures) -> plan::Node {
+        plan::explain(&self.plan, measures)
     }
 
     /// True if running it locks rows (FOR UPDATE or FOR SHARE), which a read-only transaction must refuse.

@@ -22,7 +22,7 @@ use crate::{
     },
     context::{Name, SessionContext},
     dml::TableWriter,
-    query::plan_query,
+    query::{Measures, Planned, plan_query},
     sink::{Tag, tag},
     types::{ColumnType, Datum, Type, format_type},
 };
@@ -137,18 +137,26 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
     tag("CREATE TABLE")
 }
 
-/// The query that fills a new table, with the types and values of its parameters.
-#[derive(Clone, Copy)]
+/// The query that fills a new table, with the values of its parameters.
 pub(crate) struct TableSource<'a> {
-    pub(crate) query: &'a Query,
-    pub(crate) types: &'a [Type],
+    pub(crate) query: TableQuery<'a>,
     pub(crate) values: &'a [Datum],
+    /// The measure of its nodes.
+    pub(crate) measures: Measures,
+}
+
+/// The form of a query that fills a new table.
+pub(crate) enum TableQuery<'a> {
+    /// As it is written, with the types of its parameters.
+    Written(&'a Query, &'a [Type]),
+    /// Planned in this statement, which has its tables locked.
+    Planned(&'a Planned),
 }
 
 pub(super) fn create_table_as(
     ddl: &mut Ddl<'_>,
     create: &CreateTableAs,
-    source: TableSource<'_>,
+    source: &TableSource<'_>,
 ) -> Result<Tag> {
     clauses::create_table_as(create, ddl.notices)?;
     let what = if create.is_select_into { "SELECT INTO" } else { "CREATE TABLE AS" };
@@ -158,15 +166,21 @@ pub(super) fn create_table_as(
         return tag("CREATE TABLE AS");
     };
     check_partitioned(None, &parameters)?;
-    let planned = ddl.session.with_types(|types, view| {
-        let planned = plan_query(source.query, view, types, source.types)?;
-        if create.with_data {
-            planned.refuse_failing_constants(types)?;
+    let planned = match &source.query {
+        TableQuery::Planned(planned) => (*planned).clone(),
+        TableQuery::Written(query, types_of_parameters) => {
+            let planned = ddl.session.with_types(|types, view| {
+                let planned = plan_query(query, view, types, types_of_parameters)?;
+                if create.with_data {
+                    planned.refuse_failing_constants(types)?;
+                }
+                Ok((planned, view.tables()))
+            });
+            let (planned, tables) = planned?;
+            ddl.lock_tables(&tables)?;
+            planned
         }
-        Ok((planned, view.tables()))
-    });
-    let (planned, tables) = planned?;
-    ddl.lock_tables(&tables)?;
+    };
     if create.columns.len() > planned.columns.len() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
     }
@@ -214,7 +228,8 @@ pub(super) fn create_table_as(
     }
     let count = ddl.session.with_context(source.values, |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, table, Arc::from([]))?;
-        let mut rows = planned.open();
+        ctx.measures = source.measures.clone();
+        let mut rows = planned.open_measured(&source.measures);
         let mut count = 0u64;
         while let Some(row) = rows.next(ctx)? {
             writer.insert(ctx.txn, ctx.types, &row)?;

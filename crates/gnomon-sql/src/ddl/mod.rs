@@ -45,7 +45,7 @@ use std::{sync::Arc, time::Duration};
 use gnomon_engine::{Isolation, Transaction, TreeId, TreeLock};
 use gnomon_parser::ast::{CreateTableAs, Ident, ObjectKind, Statement};
 
-pub(crate) use create::{TableSource, free_name};
+pub(crate) use create::{TableQuery, TableSource, free_name};
 
 use crate::{
     Notice, Result, SqlError, SqlState,
@@ -104,7 +104,7 @@ pub(crate) fn create_table_as(
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
     let mut ddl = Ddl::new(session, notices);
-    on_deepest_stack(|| ddl.giving_way(|ddl| create::create_table_as(ddl, create, source)))
+    on_deepest_stack(|| ddl.giving_way(|ddl| create::create_table_as(ddl, create, &source)))
 }
 
 /// Runs a DDL statement but CREATE TABLE AS; none if it is no DDL.

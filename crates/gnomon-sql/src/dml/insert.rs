@@ -25,11 +25,11 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Scope, ScopeRelation, Spool,
+        Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Measures, Scope, ScopeRelation, Spool,
         check_collation, check_operator_class, column_of_key,
         expr::Part,
         is_star, open, open_tables,
-        plan::{Child, Cte, Node, NodeValue, Parts, Plan, explain_tables, text},
+        plan::{self, Child, Cte, Node, NodeValue, Parts, Plan, explain_tables, text},
         position_of, query_item_position,
     },
     types::{ColumnType, Datum, Row, limit::row_bytes, rows},
@@ -207,10 +207,10 @@ impl InsertPlan {
     }
 
     /// Returns the nodes that EXPLAIN shows; with how a row that is updated is locked, if there is a choice.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
+    pub(crate) fn explain(&self, semantic_locks: bool, measures: &Measures) -> Node {
         let mut node = modify("Insert", &self.table, &self.alias);
-        node.children = explain_tables(&self.tables);
-        let source = self.source.as_ref().map(crate::query::plan::explain);
+        node.children = explain_tables(&self.tables, measures);
+        let source = self.source.as_ref().map(|source| plan::explain(source, measures));
         node.children.extend(source.map(|source| Child::input("Outer", source)));
         if let Some(conflict) = &self.conflict {
             self.explain_conflict(conflict, semantic_locks, &mut node);
@@ -244,7 +244,7 @@ impl InsertPlan {
             run.row(ctx, Vec::new(), output)?;
             return Ok(run.count);
         };
-        let mut source_rows = open(source);
+        let mut source_rows = open(source, &ctx.measures);
         if self.reads_target {
             let types = &self.source_types;
             let is_stored = types.iter().all(|column| rows::can_store(column.ty));

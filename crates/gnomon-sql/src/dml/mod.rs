@@ -66,6 +66,16 @@ pub(crate) trait Output {
     fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()>;
 }
 
+/// Nowhere; they are counted.
+pub(crate) struct Counted<'a>(pub(crate) &'a mut u64);
+
+impl Output for Counted<'_> {
+    fn row(&mut self, _: Row, _: &mut ExecContext<'_>) -> Result<()> {
+        *self.0 += 1;
+        Ok(())
+    }
+}
+
 /// Straight to the client.
 pub(crate) struct ToSink<'a>(pub(crate) &'a mut dyn Sink);
 

@@ -15,7 +15,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Binder, Change, ChangeTarget, ExecContext, Expr, Spool, Target, TargetScan, open_tables,
+        Binder, Change, ChangeTarget, ExecContext, Expr, Measures, Spool, Target, TargetScan, open_tables,
         plan::{Cte, Node, NodeValue, Parts, explain_tables, on, relation, text},
     },
     types::{Datum, Row, limit::row_bytes},
@@ -196,8 +196,8 @@ impl UpdatePlan {
     }
 
     /// Returns the nodes that EXPLAIN shows; with how its row is locked, if there is a choice.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Node {
-        let mut node = explain("Update", (&self.table, &self.alias), &self.tables, &self.targets);
+    pub(crate) fn explain(&self, semantic_locks: bool, measures: &Measures) -> Node {
+        let mut node = explain("Update", (&self.table, &self.alias), &self.tables, &self.targets, measures);
         node.closing.push(explain_lock(&self.blind, semantic_locks));
         node
     }
@@ -212,12 +212,17 @@ impl UpdatePlan {
         open_tables(&self.tables, ctx);
         if let (Ok(blind), true) = (&self.blind, ctx.semantic_locks) {
             let Some(key) = self.targets.key(ctx)? else { return Ok(0) };
+            let began = ctx.measures.now();
             match blind.run(ctx, &self.table, &key, &[])? {
                 Outcome::Updated => {
+                    self.targets.note_run(true, began, ctx);
                     ctx.row_done();
                     return Ok(1);
                 }
-                Outcome::Absent | Outcome::NotMet => return Ok(0),
+                Outcome::Absent | Outcome::NotMet => {
+                    self.targets.note_run(false, began, ctx);
+                    return Ok(0);
+                }
                 Outcome::ToBeSeen => {}
             }
         }
@@ -308,8 +313,8 @@ impl DeletePlan {
     }
 
     /// Returns the nodes that EXPLAIN shows.
-    pub(crate) fn explain(&self) -> Node {
-        explain("Delete", (&self.table, &self.alias), &self.tables, &self.targets)
+    pub(crate) fn explain(&self, measures: &Measures) -> Node {
+        explain("Delete", (&self.table, &self.alias), &self.tables, &self.targets, measures)
     }
 
     /// Deletes the rows; returns how many.
@@ -357,10 +362,16 @@ impl DeletePlan {
     }
 }
 
-fn explain(operation: &str, (table, alias): (&Table, &str), tables: &[Cte], targets: &TargetScan) -> Node {
+fn explain(
+    operation: &str,
+    (table, alias): (&Table, &str),
+    tables: &[Cte],
+    targets: &TargetScan,
+    measures: &Measures,
+) -> Node {
     let mut node = modify(operation, table, alias);
-    node.children = explain_tables(tables);
-    node.children.extend(targets.explain());
+    node.children = explain_tables(tables, measures);
+    node.children.extend(targets.explain(measures));
     node
 }
 

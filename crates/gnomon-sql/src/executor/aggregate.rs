@@ -128,7 +128,7 @@ impl AggregateSource {
     fn group(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Group>> {
         let node = &self.node;
         let states = || node.calls.iter().map(State::new).collect::<Vec<_>>();
-        let mut input = open(&node.input);
+        let mut input = open(&node.input, &ctx.measures);
         let all: Vec<usize> = (0..node.keys.len()).collect();
         let sets = node.sets.as_deref().unwrap_or(std::slice::from_ref(&all));
         let mut groups: Vec<Group> = Vec::new();

@@ -10,6 +10,7 @@ use gnomon_engine::{
 use super::{
     CteRows, SubqueryResult,
     expr::List,
+    measure::Measures,
     tally::{Accesses, Counted, Tally},
 };
 use crate::{
@@ -75,6 +76,8 @@ pub struct ExecContext<'a> {
     pub cursors: &'a dyn Cursors,
     /// The number that these have given the statement.
     pub statement: u64,
+    /// The runs of plans' nodes, if they are measured.
+    pub measures: Measures,
     pub(super) state: ExecState,
 }
 
@@ -158,6 +161,7 @@ impl<'a> ExecContext<'a> {
             tally,
             cursors: &(),
             statement: 0,
+            measures: Measures::default(),
             state,
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::{
-    Expr, HashKey, RowSource, collect,
+    Expr, HashKey, Measures, RowSource, collect,
     context::{ExecContext, row_bytes},
     hash_key, open,
     plan::{self, JoinKind},
@@ -47,9 +47,9 @@ enum Inner {
 }
 
 impl NestedLoopSource {
-    pub(super) fn new(node: Arc<plan::NestedLoop>) -> Self {
+    pub(super) fn new(node: Arc<plan::NestedLoop>, measures: &Measures) -> Self {
         NestedLoopSource {
-            left: open(&node.left),
+            left: open(&node.left, measures),
             node,
             row: None,
             inner: Inner::Closed,
@@ -64,7 +64,7 @@ impl NestedLoopSource {
             return Ok(());
         }
         if self.node.params.is_empty() {
-            let (rows, _) = collect(&mut *open(&self.node.right), ctx)?;
+            let (rows, _) = collect(&mut *open(&self.node.right, &ctx.measures), ctx)?;
             if matches!(self.node.kind, JoinKind::Right | JoinKind::Full) {
                 self.matched = vec![false; rows.len()];
             }
@@ -77,7 +77,7 @@ impl NestedLoopSource {
                 ctx.set_slot(*slot, value);
             }
         }
-        self.inner = Inner::Open(open(&self.node.right));
+        self.inner = Inner::Open(open(&self.node.right, &ctx.measures));
         Ok(())
     }
 
@@ -93,6 +93,7 @@ impl NestedLoopSource {
                         *found = true;
                         return Ok(Some(row));
                     }
+                    ctx.measures.note_removed(&self.node);
                 }
             }
             Inner::Kept(rows, next) => {
@@ -107,6 +108,7 @@ impl NestedLoopSource {
                         }
                         return Ok(Some(row));
                     }
+                    ctx.measures.note_removed(&self.node);
                 }
             }
             Inner::Closed | Inner::Unmatched(..) => {}
@@ -199,14 +201,14 @@ struct Table {
 const NONE: u32 = u32::MAX;
 
 impl HashJoinSource {
-    pub(super) fn new(node: Arc<plan::HashJoin>) -> Self {
-        HashJoinSource { left: open(&node.left), node, table: None, row: None, unmatched: None }
+    pub(super) fn new(node: Arc<plan::HashJoin>, measures: &Measures) -> Self {
+        HashJoinSource { left: open(&node.left, measures), node, table: None, row: None, unmatched: None }
     }
 
     fn build(&self, ctx: &mut ExecContext<'_>) -> Result<Table> {
         let mut table = Table { rows: vec![], next: vec![], chains: HashMap::new(), matched: vec![] };
         let keeps = matches!(self.node.kind, JoinKind::Right | JoinKind::Full);
-        let mut right = open(&self.node.right);
+        let mut right = open(&self.node.right, &ctx.measures);
         while let Some(row) = right.next(ctx)? {
             ctx.tick()?;
             let key = hash_key(self.node.keys.iter().map(|(_, right)| right), &row, ctx)?;

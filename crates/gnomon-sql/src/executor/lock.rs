@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use gnomon_engine::{ChangeByOthers, KeyLock, RowLock};
 
 use super::{
-    RowSource,
+    Measures, RowSource,
     context::ExecContext,
     join::OptionalCondition,
     open,
@@ -89,9 +89,9 @@ pub(super) struct LockRowsSource {
 }
 
 impl LockRowsSource {
-    pub(super) fn new(node: Arc<plan::LockRows>) -> Self {
+    pub(super) fn new(node: Arc<plan::LockRows>, measures: &Measures) -> Self {
         let readers = node.tables.iter().map(|table| RowReader::new(&table.types)).collect();
-        LockRowsSource { input: open(&node.input), node, readers }
+        LockRowsSource { input: open(&node.input, measures), node, readers }
     }
 
     /// Locks a row in all tables; the row as it is now, or none if it is to be left out.

@@ -24,6 +24,7 @@ pub mod expr;
 mod join;
 mod keys;
 mod lock;
+mod measure;
 pub mod plan;
 mod quicksort;
 mod scan;
@@ -53,6 +54,7 @@ use crate::{
 
 pub use context::{Cursors, ExecContext, RowsDone};
 pub use expr::Expr;
+pub use measure::{Measures, Run};
 pub use set::open_tables;
 pub use spool::{Spool, SpoolReader};
 pub use tally::{AccessCounts, Accesses, ByRelation, Tally};
@@ -72,9 +74,10 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Starts an execution of a plan. Nothing is read before [`Execution::next`].
-    pub fn new(plan: &Plan) -> Execution {
-        Execution { source: open(plan), state: ExecState::default() }
+    /// Starts an execution of a plan, whose nodes are measured if there is a measure. Nothing is read before
+    /// [`Execution::next`].
+    pub fn new(plan: &Plan, measures: &Measures) -> Execution {
+        Execution { source: open(plan, measures), state: ExecState::default() }
     }
 
     /// The next row, or none at the end. `ctx` must have the transaction and the parameters of the first call.
@@ -140,8 +143,8 @@ struct HashedRows {
 }
 
 /// Opens a plan. Its rows are made in the state of the context that they are asked for with.
-pub fn open(plan: &Plan) -> Box<dyn RowSource> {
-    match plan {
+pub fn open(plan: &Plan, measures: &Measures) -> Box<dyn RowSource> {
+    let source: Box<dyn RowSource> = match plan {
         Plan::Values(node) => {
             Box::new(ValuesSource { node: node.clone(), next: 0, long: LongValues::default() })
         }
@@ -149,27 +152,33 @@ pub fn open(plan: &Plan) -> Box<dyn RowSource> {
         Plan::VirtualScan(node) => Box::new(scan::VirtualSource::new(node.clone())),
         Plan::FunctionScan(node) => Box::new(scan::FunctionSource::new(node.clone())),
         Plan::CteScan(node) => Box::new(set::CteSource::new(node.clone())),
-        Plan::Filter(node) => Box::new(FilterSource { input: open(&node.input), node: node.clone() }),
+        Plan::Filter(node) => {
+            Box::new(FilterSource { input: open(&node.input, measures), node: node.clone() })
+        }
         Plan::Project(node) => Box::new(ProjectSource {
-            input: open(&node.input),
+            input: open(&node.input, measures),
             node: node.clone(),
             long: LongValues::default(),
         }),
-        Plan::ProjectSet(node) => Box::new(scan::ProjectSetSource::new(node.clone())),
-        Plan::NestedLoop(node) => Box::new(join::NestedLoopSource::new(node.clone())),
-        Plan::HashJoin(node) => Box::new(join::HashJoinSource::new(node.clone())),
+        Plan::ProjectSet(node) => Box::new(scan::ProjectSetSource::new(node.clone(), measures)),
+        Plan::NestedLoop(node) => Box::new(join::NestedLoopSource::new(node.clone(), measures)),
+        Plan::HashJoin(node) => Box::new(join::HashJoinSource::new(node.clone(), measures)),
         Plan::Sort(node) => Box::new(sort::SortSource::new(node.clone())),
-        Plan::Limit(node) => {
-            Box::new(LimitSource { input: open(&node.input), node: node.clone(), left: None, last: None })
-        }
+        Plan::Limit(node) => Box::new(LimitSource {
+            input: open(&node.input, measures),
+            node: node.clone(),
+            left: None,
+            last: None,
+        }),
         Plan::Aggregate(node) => Box::new(aggregate::AggregateSource::new(node.clone())),
         Plan::Window(node) => Box::new(window::WindowSource::new(node.clone())),
-        Plan::Distinct(node) => Box::new(set::DistinctSource::new(node.clone())),
+        Plan::Distinct(node) => Box::new(set::DistinctSource::new(node.clone(), measures)),
         Plan::Append(inputs) => Box::new(AppendSource { inputs: inputs.clone(), next: 0, input: None }),
-        Plan::SetOperation(node) => Box::new(set::SetOperationSource::new(node.clone())),
-        Plan::LockRows(node) => Box::new(lock::LockRowsSource::new(node.clone())),
+        Plan::SetOperation(node) => Box::new(set::SetOperationSource::new(node.clone(), measures)),
+        Plan::LockRows(node) => Box::new(lock::LockRowsSource::new(node.clone(), measures)),
         Plan::With(node) => Box::new(set::WithSource::new(node.clone())),
-    }
+    };
+    measures.around(plan, source)
 }
 
 /// Evaluates expressions to a row.
@@ -244,6 +253,7 @@ impl RowSource for FilterSource {
             if self.node.condition.is_true(&row, ctx)? {
                 return Ok(Some(row));
             }
+            ctx.measures.note_removed(&self.node);
         }
         Ok(None)
     }
@@ -379,7 +389,7 @@ impl RowSource for AppendSource {
             }
             let Some(plan) = self.inputs.get(self.next) else { return Ok(None) };
             self.next += 1;
-            self.input = Some(open(plan));
+            self.input = Some(open(plan, &ctx.measures));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 use gnomon_engine::{Cursor, Direction, KeyRange};
 
 use super::{
-    Expr, RowSource,
+    Expr, Measures, RowSource,
     context::{ExecContext, row_bytes},
     eval_all,
     join::OptionalCondition,
@@ -489,6 +489,7 @@ impl RowSource for TableSource {
             if self.node.filter.as_ref().is_none_or_true(&row, ctx)? {
                 return Ok(Some(row));
             }
+            ctx.measures.note_removed(&self.node);
         }
         Ok(None)
     }
@@ -550,6 +551,7 @@ impl RowSource for VirtualSource {
             if self.node.filter.as_ref().is_none_or_true(&row, ctx)? {
                 return Ok(Some(row));
             }
+            ctx.measures.note_removed(&self.node);
         }
         Ok(None)
     }
@@ -631,8 +633,8 @@ pub(super) struct ProjectSetSource {
 }
 
 impl ProjectSetSource {
-    pub(super) fn new(node: Arc<plan::ProjectSet>) -> Self {
-        ProjectSetSource { input: super::open(&node.input), node, sets: None }
+    pub(super) fn new(node: Arc<plan::ProjectSet>, measures: &Measures) -> Self {
+        ProjectSetSource { input: super::open(&node.input, measures), node, sets: None }
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    CachedRows, HashKey, RowSource,
+    CachedRows, HashKey, Measures, RowSource,
     context::{ExecContext, row_bytes},
     keys::{group_key, row_key},
     open, plan,
@@ -21,8 +21,8 @@ pub(super) struct DistinctSource {
 }
 
 impl DistinctSource {
-    pub(super) fn new(node: Arc<plan::Distinct>) -> Self {
-        DistinctSource { input: open(&node.input), node, seen: HashSet::new() }
+    pub(super) fn new(node: Arc<plan::Distinct>, measures: &Measures) -> Self {
+        DistinctSource { input: open(&node.input, measures), node, seen: HashSet::new() }
     }
 }
 
@@ -50,8 +50,8 @@ pub(super) struct SetOperationSource {
 }
 
 impl SetOperationSource {
-    pub(super) fn new(node: Arc<plan::SetOperation>) -> Self {
-        SetOperationSource { left: open(&node.left), node, right: None, returned: HashSet::new() }
+    pub(super) fn new(node: Arc<plan::SetOperation>, measures: &Measures) -> Self {
+        SetOperationSource { left: open(&node.left, measures), node, right: None, returned: HashSet::new() }
     }
 }
 
@@ -60,7 +60,7 @@ impl RowSource for SetOperationSource {
         let node = &self.node;
         if self.right.is_none() {
             let mut counts = HashMap::new();
-            let mut right = open(&node.right);
+            let mut right = open(&node.right, &ctx.measures);
             while let Some(row) = right.next(ctx)? {
                 ctx.tick()?;
                 let key = row_key(&row);
@@ -126,8 +126,8 @@ pub struct Growing {
 }
 
 impl Growing {
-    fn new(tables: Arc<[plan::Cte]>, position: usize) -> Growing {
-        let source = tables.get(position).map(|cte| open(&cte.plan));
+    fn new(tables: Arc<[plan::Cte]>, position: usize, measures: &Measures) -> Growing {
+        let source = tables.get(position).map(|cte| open(&cte.plan, measures));
         let last_round = CachedRows::default();
         let (rows, seen) = (Vec::new(), HashSet::new());
         Growing { tables, position, rows, bytes: 0, source, round_start: 0, last_round, seen }
@@ -161,7 +161,7 @@ impl Growing {
             {
                 self.last_round = Arc::new(self.rows[self.round_start..].to_vec());
                 self.round_start = self.rows.len();
-                self.source = Some(open(recursive));
+                self.source = Some(open(recursive, &ctx.measures));
             }
         }
         Ok(false)
@@ -218,7 +218,7 @@ impl RowSource for CteSource {
 pub fn open_tables(tables: &Arc<[plan::Cte]>, ctx: &mut ExecContext<'_>) {
     forget_tables(tables, ctx);
     for (position, cte) in tables.iter().enumerate() {
-        let growing = Growing::new(tables.clone(), position);
+        let growing = Growing::new(tables.clone(), position, &ctx.measures);
         ctx.state.tables.insert(cte.table, CteRows::Growing(growing));
     }
 }
@@ -250,7 +250,7 @@ impl RowSource for WithSource {
             // Rows of a source before it that was not read to its end may be there.
             open_tables(&self.node.tables, ctx);
         }
-        let row = self.body.get_or_insert_with(|| open(&self.node.body)).next(ctx)?;
+        let row = self.body.get_or_insert_with(|| open(&self.node.body, &ctx.measures)).next(ctx)?;
         if row.is_none() {
             forget_tables(&self.node.tables, ctx);
         }

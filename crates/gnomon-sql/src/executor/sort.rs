@@ -57,7 +57,7 @@ impl SortSource {
             }
             None => None,
         };
-        let mut input = open(&self.node.input);
+        let mut input = open(&self.node.input, &ctx.measures);
         let mut arrival = 0;
         let mut next = |ctx: &mut ExecContext<'_>| -> Result<Option<Entry>> {
             ctx.tick()?;

@@ -7,12 +7,12 @@
 //! One that another transaction has changed has another `ctid` then. With the whole primary key given there is nothing to
 //! find: the key is locked at once.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use gnomon_engine::RowLock;
 
 use super::{
-    ExecContext, Expr,
+    ExecContext, Expr, Measures,
     context::row_bytes,
     lock::{Locked, give_back, is_changed, lock_row},
     open,
@@ -107,6 +107,13 @@ impl TargetScan {
         }
     }
 
+    /// Notes a run of the scan by key in which no [`Targets`] have looked for the row, since `began`.
+    pub fn note_run(&self, is_found: bool, began: Duration, ctx: &ExecContext<'_>) {
+        if let Find::Key(_, plan) = &self.find {
+            ctx.measures.note(plan, 1, u64::from(is_found), began);
+        }
+    }
+
     /// The parts of a statement that changes these rows, with its tables of WITH and the expressions that it computes.
     pub fn parts<'a>(&'a self, tables: &'a [Cte], mut exprs: Vec<&'a Expr>) -> Parts<'a> {
         exprs.extend(&self.condition);
@@ -121,8 +128,8 @@ impl TargetScan {
     }
 
     /// Returns how the rows are found, as EXPLAIN shows it.
-    pub fn explain(&self) -> Vec<Child> {
-        self.plans().into_iter().map(|plan| Child::input("Outer", plan::explain(plan))).collect()
+    pub fn explain(&self, measures: &Measures) -> Vec<Child> {
+        self.plans().into_iter().map(|plan| Child::input("Outer", plan::explain(plan, measures))).collect()
     }
 }
 
@@ -169,7 +176,8 @@ impl Targets {
 
     fn find(&self, ctx: &mut ExecContext<'_>) -> Result<Found> {
         let plan = match &self.scan.find {
-            Find::Key(access, _) => {
+            Find::Key(access, plan) => {
+                ctx.measures.note(plan, 1, 0, ctx.measures.now());
                 return match key_ranges(&self.scan.table, access, ctx)? {
                     Ranges::Points(keys) => {
                         let candidates = keys.into_iter().map(|key| Candidate { key, row: Row::new() });
@@ -183,7 +191,7 @@ impl Targets {
         let joined = matches!(self.scan.find, Find::Join(_));
         let mut seen = HashSet::new();
         let (mut found, mut keys) = (Vec::new(), Spool::default());
-        let mut source = open(plan);
+        let mut source = open(plan, &ctx.measures);
         while let Some(mut row) = source.next(ctx)? {
             let key = match joined {
                 false => row.pop(),
@@ -211,6 +219,7 @@ impl Targets {
     /// Locks a row that was found; none if it is none to be changed, and then its lock is given back.
     fn lock(&mut self, candidate: Candidate, ctx: &mut ExecContext<'_>) -> Result<Option<Target>> {
         let scan = self.scan.clone();
+        let began = ctx.measures.now();
         let Candidate { key, row } = candidate;
         let counted = match &scan.find {
             Find::Key(access, _) => Some((access.index_of(&scan.table).oid, scan.table.split(&key)?.0)),
@@ -222,6 +231,7 @@ impl Targets {
         let Locked::Row(stored, lock) = lock_row(&scan.table, &key, scan.lock, LockWait::Block, ctx)? else {
             return Ok(None);
         };
+        let is_there = stored.is_some();
         let row = match stored {
             Some(stored) => {
                 if let Some(index) = counted {
@@ -231,6 +241,12 @@ impl Targets {
             }
             None => None,
         };
+        if let Find::Key(_, plan) = &scan.find {
+            ctx.measures.note(plan, 0, u64::from(row.is_some()), began);
+            if is_there && row.is_none() {
+                ctx.measures.note_removed(plan);
+            }
+        }
         match row {
             Some(row) => Ok(Some(Target { key, row })),
             None => give_back(&scan.table, &key, lock, ctx).map(|()| None),

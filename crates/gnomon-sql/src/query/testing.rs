@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use gnomon_engine::{Database, Options, Transaction, TxnOptions};
 use gnomon_parser::{Statement, ast};
 
-use super::{Planned, plan_query};
+use super::{Measures, Planned, plan_query};
 use crate::{
     Result, SqlError, SqlState,
     binder::{Binder, CatalogView, Change, Relation, Scope},
@@ -255,7 +255,7 @@ impl TestDatabase {
 
     pub(super) fn explain(&self, sql: &str) -> Vec<String> {
         match self.plan(sql, &[]) {
-            Ok(planned) => planned.explain().lines(),
+            Ok(planned) => planned.explain(&Measures::default()).lines(),
             Err(error) => vec![format!("{error:?}")],
         }
     }

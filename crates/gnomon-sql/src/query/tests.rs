@@ -5,7 +5,7 @@ use gnomon_engine::TxnOptions;
 use super::testing::{TestDatabase, TestIndex};
 use crate::{
     SqlState,
-    executor::ExecContext,
+    executor::{ExecContext, Measures},
     types::{ColumnType, Context, Datum, FixedEnvironment, Type, keys, rows},
 };
 
@@ -349,7 +349,7 @@ fn target_rows(db: &TestDatabase, sql: &str, txn: &mut gnomon_engine::Transactio
 fn targets_are_found_by_key_scan_and_join() {
     let db = database();
     let explain = |sql: &str| {
-        let nodes = db.targets(sql).expect(sql).0.explain();
+        let nodes = db.targets(sql).expect(sql).0.explain(&Measures::default());
         nodes.iter().flat_map(|child| child.node.lines()).collect::<Vec<_>>().join(" / ")
     };
     assert_eq!(

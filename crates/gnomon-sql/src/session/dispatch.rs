@@ -16,7 +16,8 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     context::{Company, SessionContext, two_phase},
     copy,
-    ddl::{self, TableSource},
+    ddl::{self, TableQuery, TableSource},
+    query::Measures,
     sink::{Sink, Tag, tag},
     statement::{begin, bind_arguments},
     syntax::on_fit_stack,
@@ -97,11 +98,13 @@ impl Session {
                 Statement::Execute(execute) => {
                     let (prepared, values) = self.bound(execute)?;
                     let types = prepared.parameter_types();
-                    let source = TableSource { query: prepared.query()?, types: &types, values: &values };
+                    let query = TableQuery::Written(prepared.query()?, &types);
+                    let source = TableSource { query, values: &values, measures: Measures::default() };
                     ddl::create_table_as(&mut self.context, create, source, notices)
                 }
                 source => {
-                    let source = TableSource { query: query_of(source)?, types: &[], values: &[] };
+                    let query = TableQuery::Written(query_of(source)?, &[]);
+                    let source = TableSource { query, values: &[], measures: Measures::default() };
                     ddl::create_table_as(&mut self.context, create, source, notices)
                 }
             },

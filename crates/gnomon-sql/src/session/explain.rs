@@ -2,23 +2,26 @@
 
 use std::time::Duration;
 
-use gnomon_parser::ast::{CreateTableAs, Explain, Statement};
+use gnomon_parser::ast::{Explain, Statement};
 
 use super::{
     advice,
     command::Command,
-    prepared::{Prepared, query_of},
+    prepared::Prepared,
     setting::{plain_context, text_column},
 };
 use crate::{
     Notice, Result, SqlError, SqlState,
     context::SessionContext,
-    ddl::{self, TableSource},
-    query::plan::{ExplainFormat, Node, NodeValue},
+    ddl::{self, TableQuery, TableSource},
+    query::{
+        Measures, Run,
+        plan::{ExplainFormat, Node, NodeValue, millis},
+    },
     sink::{Sink, Tag, tag},
-    statement::{Executor, Plan, begin, fetch, plan},
+    statement::{Executor, Kind, Plan, begin, plan},
     syntax::{option_is_on, option_text},
-    types::{Datum, Type},
+    types::Datum,
 };
 
 /// The options that EXPLAIN acts on.
@@ -118,8 +121,7 @@ pub(super) fn explain(
     let planning = executor.session.shared.clock.now().saturating_sub(before);
     planned.refuse_missing(command.values)?;
     let planned = begin(executor.session, planned, &mut plan_it)?;
-    let table = NewTable::of(explain, statement, (command.types, command.values))?;
-    show(executor, &options, &planned, (command.values, planning), (table, notices), sink)
+    show(executor, &options, &planned, (command.values, planning), (explain, notices), sink)
 }
 
 /// EXPLAIN of EXECUTE: of the plan of a prepared statement, with the values of its parameters.
@@ -139,12 +141,7 @@ pub(super) fn explain_prepared(
     let planned = prepared.plan(executor.session)?;
     let planning = executor.session.shared.clock.now().saturating_sub(before);
     let planned = begin(executor.session, planned, &mut |session| prepared.plan(session))?;
-    let types = prepared.parameter_types();
-    let table = match prepared.statement() {
-        Some(statement) => NewTable::of(explain, statement, (&types, values))?,
-        None => None,
-    };
-    show(executor, &options, &planned, (values, planning), (table, notices), sink)
+    show(executor, &options, &planned, (values, planning), (explain, notices), sink)
 }
 
 /// True unless the table that EXPLAIN's statement would make is there, and need not be new.
@@ -157,65 +154,47 @@ fn makes_table(session: &SessionContext, explain: &Explain, notices: &mut Vec<No
     }
 }
 
-/// The table that an explained statement makes.
-struct NewTable<'a> {
-    create: &'a CreateTableAs,
-    source: TableSource<'a>,
-}
-
-impl<'a> NewTable<'a> {
-    /// Returns the table that EXPLAIN's statement fills with a query; none of another statement.
-    fn of(
-        explain: &'a Explain,
-        query: &'a Statement,
-        (types, values): (&'a [Type], &'a [Datum]),
-    ) -> Result<Option<NewTable<'a>>> {
-        let Statement::CreateTableAs(create) = &*explain.statement else { return Ok(None) };
-        Ok(Some(NewTable { create, source: TableSource { query: query_of(query)?, types, values } }))
-    }
-}
-
-/// The outcome of running a statement: number of rows, and the time.
-struct Ran {
-    rows: u64,
-    time: Duration,
-    /// True if the topmost node shows its time.
-    timing: bool,
-}
-
 /// Shows a plan whose statement has begun, and how long it took to make it; with ANALYZE, runs it.
 fn show(
     executor: &mut Executor<'_>,
     options: &Options,
     planned: &Plan,
     (values, planning): (&[Datum], Duration),
-    (table, notices): (Option<NewTable<'_>>, &mut Vec<Notice>),
+    (explain, notices): (&Explain, &mut Vec<Notice>),
     sink: &mut dyn Sink,
 ) -> Result<Tag> {
-    let node = planned.explain(executor.session.settings.semantic_locks());
-    let node = if options.verbose { node } else { node.map(Node::brief) };
-    let mut ran = None;
+    let clock = executor.session.shared.clock.clone();
+    let measures = match options.analyze {
+        true => Measures::new(options.timing.then(|| clock.clone())),
+        false => Measures::default(),
+    };
+    let mut execution = None;
+    let mut rows = 0;
     if options.analyze {
-        let before = executor.session.shared.clock.now();
-        let rows = match table {
-            Some(table) => {
-                rows_of(&ddl::create_table_as(executor.session, table.create, table.source, notices)?)
+        let before = clock.now();
+        match (&*explain.statement, &planned.kind) {
+            (Statement::CreateTableAs(create), Kind::Query(query)) => {
+                let query = TableQuery::Planned(query);
+                let source = TableSource { query, values, measures: measures.clone() };
+                ddl::create_table_as(executor.session, create, source, notices)?;
             }
-            None => {
-                let mut running = executor.start(planned, values)?;
-                fetch(executor.session, &mut running, values, 0, &mut |_, _| Ok(()))?.0
-            }
-        };
-        let time = executor.session.shared.clock.now().saturating_sub(before);
-        ran = Some(Ran { rows, time, timing: options.timing });
+            _ => rows = executor.run_measured(planned, values, &measures)?,
+        }
+        execution = Some(clock.now().saturating_sub(before));
     }
+    let mut node = planned.explain(executor.session.settings.semantic_locks(), &measures);
+    if let (Some(node), Some(took), false) = (&mut node, execution, planned.is_query()) {
+        // A change is no plan: its node is the run of the statement.
+        let (startup, total) = (took, took);
+        node.run = Some(Run { is_timed: options.timing, loops: 1, rows, startup, total, ..Run::default() });
+    }
+    let node = if options.verbose { node } else { node.map(Node::brief) };
     executor.session.end_engine_statement()?;
     let planning = options.summary.then_some(planning);
-    let execution = ran.as_ref().filter(|_| options.summary).map(|ran| ran.time);
-    let times = [("Planning Time", planning), ("Execution Time", execution)];
+    let times = [("Planning Time", planning), ("Execution Time", execution.filter(|_| options.summary))];
     let texts = match options.format {
-        ExplainFormat::Text => lines(node, ran.as_ref(), times),
-        format => vec![document(node, ran.as_ref(), times).document(format)],
+        ExplainFormat::Text => lines(node, times),
+        format => vec![document(node, options.analyze, times).document(format)],
     };
     show_lines(texts, sink)
 }
@@ -228,39 +207,22 @@ fn show_lines(lines: Vec<String>, sink: &mut dyn Sink) -> Result<Tag> {
     tag("EXPLAIN")
 }
 
-/// The number of rows in the tag of a statement; none is 0.
-fn rows_of(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|rows| rows.parse().ok()).unwrap_or(0)
-}
-
 /// Times of a statement, each with its name, as far as they are shown.
 type Times = [(&'static str, Option<Duration>); 2];
 
-fn lines(node: Option<Node>, ran: Option<&Ran>, times: Times) -> Vec<String> {
+fn lines(node: Option<Node>, times: Times) -> Vec<String> {
     let mut lines = node.map_or_else(Vec::new, |node| node.lines());
-    lines.extend(ran.map(|ran| format!("Rows: {}", ran.rows)));
     let times = times.into_iter().filter_map(|(name, time)| Some((name, time?)));
     lines.extend(times.map(|(name, time)| format!("{name}: {} ms", millis(time))));
     lines
 }
 
-/// The values of the structured formats, in PostgreSQL's order. The run is that of the topmost node: those beneath are
-/// not measured.
-fn document(node: Option<Node>, ran: Option<&Ran>, [planning, execution]: Times) -> NodeValue {
-    let actual = ran.map(|ran| {
-        let time = ran.timing.then(|| ("Actual Total Time", NodeValue::Plain(millis(ran.time))));
-        let rows = ("Actual Rows", NodeValue::Plain(ran.rows.to_string()));
-        time.into_iter().chain([rows, ("Actual Loops", NodeValue::Plain("1".to_owned()))]).collect()
-    });
-    let actual = actual.unwrap_or_default();
-    let mut values: Vec<_> = node.map(|node| ("Plan", node.group(actual))).into_iter().collect();
+/// The values of the structured formats, in PostgreSQL's order.
+fn document(node: Option<Node>, has_run: bool, [planning, execution]: Times) -> NodeValue {
+    let mut values: Vec<_> = node.map(|node| ("Plan", node.group())).into_iter().collect();
     let time = |(name, time): (_, Option<Duration>)| Some((name, NodeValue::Plain(millis(time?))));
     values.extend(time(planning));
-    values.extend(ran.map(|_| ("Triggers", NodeValue::Groups("Trigger", Vec::new()))));
+    values.extend(has_run.then(|| ("Triggers", NodeValue::Groups("Trigger", Vec::new()))));
     values.extend(time(execution));
     NodeValue::Group(values)
-}
-
-fn millis(time: Duration) -> String {
-    format!("{:.3}", time.as_secs_f64() * 1e3)
 }

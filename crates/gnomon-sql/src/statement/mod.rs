@@ -19,7 +19,7 @@ mod scroll;
 pub(crate) use compiled::{Compiled, Procedures, check_body};
 pub(crate) use kept::KeptRows;
 pub(crate) use lift::LiftedLiterals;
-pub(crate) use plan::{Plan, plan};
+pub(crate) use plan::{Kind, Plan, plan};
 pub use replay::procedures;
 pub(crate) use run::{Executor, Running, begin, bind_arguments, fetch};
 pub(crate) use scroll::PassedRows;

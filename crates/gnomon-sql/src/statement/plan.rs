@@ -11,7 +11,7 @@ use crate::{
     database::progress::Shown,
     dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
-    query::{Binder, ParameterNames, Planned, ResultColumn, plan::Node},
+    query::{Binder, Measures, ParameterNames, Planned, ResultColumn, plan::Node},
     types::{
         Context, Datum, Type,
         datetime::{DateStyle, IntervalStyle},
@@ -127,13 +127,14 @@ impl Plan {
         Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing))
     }
 
-    /// The nodes of EXPLAIN, where updates that commute share locks or not; none for a statement without a plan.
-    pub(crate) fn explain(&self, semantic_locks: bool) -> Option<Node> {
+    /// The nodes of EXPLAIN, where updates that commute share locks or not, with their runs if these were measured; none
+    /// for a statement without a plan.
+    pub(crate) fn explain(&self, semantic_locks: bool, measures: &Measures) -> Option<Node> {
         Some(match &self.kind {
-            Kind::Query(planned) => planned.explain(),
-            Kind::Insert(plan) => plan.explain(semantic_locks),
-            Kind::Update(plan) => plan.explain(semantic_locks),
-            Kind::Delete(plan) => plan.explain(),
+            Kind::Query(planned) => planned.explain(measures),
+            Kind::Insert(plan) => plan.explain(semantic_locks, measures),
+            Kind::Update(plan) => plan.explain(semantic_locks, measures),
+            Kind::Delete(plan) => plan.explain(measures),
             Kind::Call(_) => return None,
         })
     }

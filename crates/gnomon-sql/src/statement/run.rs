@@ -17,8 +17,8 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     context::{CallState, SessionContext},
-    dml::{Output, ToSink},
-    query::{Binder, Execution, Planned, plan::Origins},
+    dml::{Counted, Output, ToSink},
+    query::{Binder, Execution, Measures, Planned, plan::Origins},
     sink::Sink,
     types::{Context, Datum, Type},
 };
@@ -111,7 +111,7 @@ impl Executor<'_> {
         }
         let result = match &plan.kind {
             Kind::Query(planned) => self.run_query(planned, params, sink),
-            _ => self.run_dml(plan, params, &mut ToSink(sink)),
+            _ => self.run_dml(plan, params, &mut ToSink(sink), &Measures::default()),
         };
         self.session.end_engine_statement()?;
         self.session.send_left_notices(sink)?;
@@ -126,9 +126,30 @@ impl Executor<'_> {
         output: &mut dyn Output,
     ) -> Result<String> {
         self.session.observe(plan.tables_read())?;
-        let tag = self.run_dml(plan, params, output)?;
+        let tag = self.run_dml(plan, params, output, &Measures::default())?;
         self.session.end_engine_statement()?;
         Ok(tag)
+    }
+
+    /// Runs a plan whose statement has begun, to its end, and measures its nodes. Returns the number of rows that it gives.
+    pub(crate) fn run_measured(&mut self, plan: &Plan, params: &[Datum], measures: &Measures) -> Result<u64> {
+        self.session.observe(plan.tables_read())?;
+        let mut count = 0;
+        match &plan.kind {
+            Kind::Query(planned) => {
+                let mut scope = self.session.execution_scope();
+                let (parts, types) = scope.execution()?;
+                let ctx = &mut parts.context(params, &types);
+                ctx.measures = measures.clone();
+                let mut execution = planned.open_measured(measures);
+                while execution.next(ctx)?.is_some() {
+                    count += 1;
+                }
+            }
+            Kind::Call(call) => drop(self.run_call(call, params)?),
+            _ => drop(self.run_dml(plan, params, &mut Counted(&mut count), measures)?),
+        }
+        Ok(count)
     }
 
     fn run_query(&mut self, planned: &Planned, params: &[Datum], sink: &mut dyn Sink) -> Result<String> {
@@ -145,12 +166,19 @@ impl Executor<'_> {
     }
 
     /// Runs DML to its end. Returns the command tag.
-    fn run_dml(&mut self, plan: &Plan, params: &[Datum], output: &mut dyn Output) -> Result<String> {
+    fn run_dml(
+        &mut self,
+        plan: &Plan,
+        params: &[Datum],
+        output: &mut dyn Output,
+        measures: &Measures,
+    ) -> Result<String> {
         let _shown = plan.show_progress(self.session);
         let mut scope = self.session.execution_scope();
         let (parts, types) = scope.execution()?;
         let shared = parts.shared;
         let ctx = &mut parts.context(params, &types);
+        ctx.measures = measures.clone();
         Ok(match &plan.kind {
             Kind::Query(_) | Kind::Call(_) => {
                 return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a query is run as DML"));
@@ -187,7 +215,7 @@ impl Executor<'_> {
             }
             _ => {
                 let mut rows = KeptRows::new(self.session.memory.clone())?;
-                let tag = self.run_dml(plan, params, &mut rows)?;
+                let tag = self.run_dml(plan, params, &mut rows, &Measures::default())?;
                 Ok(Running::Rows(rows, Some(tag)))
             }
         }

@@ -59,7 +59,10 @@ fn json_has_the_structure_of_postgresql() {
           "Async Capable": false,
           "Relation Name": "u",
           "Alias": "x",
-          "Filter": "(b = '\"<'::text)"
+          "Actual Rows": 0,
+          "Actual Loops": 1,
+          "Filter": "(b = '\"<'::text)",
+          "Rows Removed by Filter": 0
         }
       ]
     },
@@ -122,4 +125,88 @@ fn xml_has_the_structure_of_postgresql() {
     let sql = "EXPLAIN (FORMAT xml, COSTS off) INSERT INTO t SELECT * FROM t y WHERE b > 1
         ON CONFLICT (a) DO NOTHING";
     expect(&mut session(), sql, plan);
+}
+
+/// Returns the lines of EXPLAIN ANALYZE without times.
+fn measured(session: &mut Session, sql: &str) -> String {
+    let explain = format!("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) {sql}");
+    ok(session, &explain).rows.into_iter().map(|row| row[0].clone()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_node_of_a_join_and_of_subqueries_is_measured() {
+    let mut session = session();
+    ok(&mut session, "INSERT INTO t SELECT i, i % 2 FROM generate_series(1, 4) AS i");
+    ok(&mut session, "INSERT INTO u VALUES (1, 'x'), (2, 'y'), (9, 'z')");
+    for (sql, expected) in [
+        (
+            "SELECT * FROM u JOIN t ON t.a = u.a AND u.b <> 'x' AND t.b > u.a",
+            "Nested Loop (actual rows=0 loops=1)
+  ->  Seq Scan on u (actual rows=2 loops=1)
+        Filter: (u.b <> 'x'::text)
+        Rows Removed by Filter: 1
+  ->  Index Scan using t_pkey on t (actual rows=0 loops=2)
+        Index Cond: (t.a = outer.0)
+        Filter: (t.b > outer.0)",
+        ),
+        (
+            "SELECT * FROM t x CROSS JOIN u WHERE x.b < u.a",
+            "Nested Loop (actual rows=10 loops=1)
+  Join Filter: (x.b < u.a)
+  Rows Removed by Join Filter: 2
+  ->  Seq Scan on t x (actual rows=4 loops=1)
+  ->  Seq Scan on u (actual rows=3 loops=1)",
+        ),
+        (
+            "SELECT a FROM u WHERE a < 0 AND b = (SELECT max(b) FROM u)",
+            "Seq Scan on u (actual rows=0 loops=1)
+  Filter: ((a < 0) AND (b = (SubPlan 1)))
+  Rows Removed by Filter: 3
+  InitPlan 1
+    ->  Aggregate (never executed)
+          ->  Seq Scan on u (never executed)",
+        ),
+        (
+            "SELECT a, (SELECT max(t.b) FROM t WHERE t.a < u.a) FROM u",
+            "Seq Scan on u (actual rows=3 loops=1)
+  SubPlan 1
+    ->  Aggregate (actual rows=1 loops=3)
+          ->  Index Scan using t_pkey on t (actual rows=2 loops=3)
+                Index Cond: (a < outer.0)",
+        ),
+        (
+            "UPDATE t SET b = b + 1 WHERE a = 1",
+            "Update on t (actual rows=0 loops=1)
+  ->  Index Scan using t_pkey on t (actual rows=1 loops=1)
+        Index Cond: (a = 1)
+  Row Lock: update (b is added to)",
+        ),
+        (
+            "DELETE FROM t WHERE a = 1 AND b = 0",
+            "Delete on t (actual rows=0 loops=1)
+  ->  Index Scan using t_pkey on t (actual rows=0 loops=1)
+        Index Cond: (a = 1)
+        Filter: (b = 0)
+        Rows Removed by Filter: 1",
+        ),
+    ] {
+        assert_eq!(measured(&mut session, sql), expected, "{sql}");
+    }
+}
+
+#[test]
+fn times_of_each_node_are_told() {
+    let mut session = session();
+    ok(&mut session, "INSERT INTO u VALUES (1, 'x')");
+    let plan = value(&mut session, "EXPLAIN (ANALYZE, FORMAT json) SELECT * FROM u LIMIT 1");
+    for name in ["Startup Time", "Total Time", "Rows", "Loops"] {
+        assert_eq!(plan.matches(&format!("\"Actual {name}\": ")).count(), 2, "{plan}");
+    }
+    let lines = ok(&mut session, "EXPLAIN ANALYZE SELECT * FROM u WHERE a = 2").rows;
+    let text = lines.iter().map(|row| row[0].as_str()).collect::<Vec<_>>().join("\n");
+    let (title, rest) = text.split_once("..").expect(&text);
+    assert!(title.starts_with("Seq Scan on u (actual time=0."), "{text}");
+    for wanted in [" rows=0 loops=1)", "Rows Removed by Filter: 1", "Planning Time: ", "Execution Time: "] {
+        assert!(rest.contains(wanted), "{text}");
+    }
 }

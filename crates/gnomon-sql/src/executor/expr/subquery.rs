@@ -124,10 +124,10 @@ impl Subquery {
         let keeps = !matches!(self.kind, SubqueryKind::Exists) || keyed.condition.is_some();
         let mut found: HashMap<HashKey, Vec<Row>> = HashMap::new();
         let of_none = match &keyed.of_none {
-            Some(plan) => scalar(&mut *executor::open(plan), ctx)?,
+            Some(plan) => scalar(&mut *executor::open(plan, &ctx.measures), ctx)?,
             None => Datum::Null,
         };
-        let mut source = executor::open(&keyed.plan);
+        let mut source = executor::open(&keyed.plan, &ctx.measures);
         while let Some(mut row) = source.next(ctx)? {
             ctx.tick()?;
             let Some(key) = hash_key(keys.iter(), &row, ctx)? else { continue };
@@ -201,7 +201,7 @@ impl Subquery {
     }
 
     fn read_value(&self, ctx: &mut ExecContext<'_>) -> Result<Datum> {
-        let mut source = executor::open(&self.plan);
+        let mut source = executor::open(&self.plan, &ctx.measures);
         Ok(match &self.kind {
             SubqueryKind::Exists => Datum::Bool(source.next(ctx)?.is_some()),
             SubqueryKind::Array(scalar) => {
@@ -230,14 +230,14 @@ impl Subquery {
     ) -> Result<Datum> {
         let before = ctx.reserved();
         if self.correlated {
-            let result = test_source(test, &mut *executor::open(&self.plan), all, ctx)?;
+            let result = test_source(test, &mut *executor::open(&self.plan, &ctx.measures), all, ctx)?;
             ctx.release_since(before);
             return Ok(result);
         }
         let kept = match ctx.state.subqueries.get(&self.id) {
             Some(kept) => kept.clone(),
             None => {
-                let (rows, _) = executor::collect(&mut *executor::open(&self.plan), ctx)?;
+                let (rows, _) = executor::collect(&mut *executor::open(&self.plan, &ctx.measures), ctx)?;
                 let kept = match hash {
                     Some(pairs) => SubqueryResult::Hash(Arc::new(HashedRows::new(rows, pairs, ctx)?)),
                     None => SubqueryResult::Rows(Arc::new(rows)),

@@ -11,22 +11,22 @@ use super::{
 use crate::{
     catalog::model::Table,
     executor::{
-        Expr,
+        Expr, Measures,
         expr::{DisplayExpr, ExprKind, Subquery},
     },
     functions::quote_ident,
 };
 
-/// The nodes of a plan.
-pub fn explain(plan: &Plan) -> Node {
+/// The nodes of a plan, with their runs if these were measured.
+pub fn explain(plan: &Plan, measures: &Measures) -> Node {
     let mut relations = 0;
     count_relations(plan, &mut relations);
-    Builder { qualified: relations > 1, seen: BTreeSet::new() }.plan(plan)
+    Builder { qualified: relations > 1, seen: BTreeSet::new(), measures }.plan(plan)
 }
 
 /// The nodes of common table expressions, beneath a statement that is no plan.
-pub fn explain_tables(tables: &[Cte]) -> Vec<Child> {
-    Builder { qualified: true, seen: BTreeSet::new() }.tables(tables)
+pub fn explain_tables(tables: &[Cte], measures: &Measures) -> Vec<Child> {
+    Builder { qualified: true, seen: BTreeSet::new(), measures }.tables(tables)
 }
 
 fn count_relations(plan: &Plan, count: &mut usize) {
@@ -36,13 +36,14 @@ fn count_relations(plan: &Plan, count: &mut usize) {
     plan.inputs().into_iter().for_each(|input| count_relations(input, count));
 }
 
-struct Builder {
+struct Builder<'a> {
     qualified: bool,
     /// The subqueries that have their nodes, by number.
     seen: BTreeSet<usize>,
+    measures: &'a Measures,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn text(&self, expr: &Expr) -> String {
         let text = self.bare(expr);
         // Operators bring their parentheses.
@@ -103,6 +104,15 @@ impl Builder {
                 node
             }
         };
+        // What a node returns counts behind all that it does with its rows.
+        node.run = self.measures.of(plan);
+        match plan {
+            Plan::NestedLoop(_) => node.removed_by("Join Filter", "Rows Removed by Join Filter"),
+            Plan::TableScan(_) | Plan::VirtualScan(_) | Plan::Filter(_) => {
+                node.removed_by("Filter", "Rows Removed by Filter");
+            }
+            _ => {}
+        }
         let mut subqueries = Vec::new();
         plan.exprs(&mut |expr| find_subqueries(expr, &mut subqueries));
         for subquery in subqueries {

@@ -13,7 +13,7 @@ mod visit;
 
 use std::sync::Arc;
 
-use super::{Expr, VirtualTable, expr::ExprKind};
+use super::{Expr, VirtualTable, expr::ExprKind, measure::Measured};
 use crate::{
     catalog::model::Table,
     functions::{AggregateRef, SetFunctionRef},
@@ -25,7 +25,7 @@ pub use constant::Parts;
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 pub use origins::{Origins, keyed};
-pub use shown::{Child, ExplainFormat, Node, NodeValue};
+pub use shown::{Child, ExplainFormat, Node, NodeValue, millis};
 
 /// A node of a plan with everything below it.
 #[derive(Clone, Debug)]
@@ -536,6 +536,32 @@ impl Plan {
         match condition.kind {
             ExprKind::Const(crate::types::Datum::Bool(true)) => self,
             _ => Plan::Filter(Arc::new(Filter { input: self, condition })),
+        }
+    }
+}
+
+impl Measured for Plan {
+    fn address(&self) -> usize {
+        match self {
+            Plan::Values(node) => node.address(),
+            Plan::TableScan(node) => node.address(),
+            Plan::VirtualScan(node) => node.address(),
+            Plan::FunctionScan(node) => node.address(),
+            Plan::CteScan(node) => node.address(),
+            Plan::Filter(node) => node.address(),
+            Plan::Project(node) => node.address(),
+            Plan::ProjectSet(node) => node.address(),
+            Plan::NestedLoop(node) => node.address(),
+            Plan::HashJoin(node) => node.address(),
+            Plan::Sort(node) => node.address(),
+            Plan::Limit(node) => node.address(),
+            Plan::Aggregate(node) => node.address(),
+            Plan::Window(node) => node.address(),
+            Plan::Distinct(node) => node.address(),
+            Plan::Append(inputs) => inputs.address(),
+            Plan::SetOperation(node) => node.address(),
+            Plan::LockRows(node) => node.address(),
+            Plan::With(node) => node.address(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Nodes of plans as EXPLAIN shows them, in all its formats.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
+
+use crate::executor::Run;
 
 /// A format of EXPLAIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Node {
     pub manner: Vec<(&'static str, NodeValue)>,
     /// Its objects, such as `Relation Name`: in the structured formats only.
     pub objects: Vec<(&'static str, NodeValue)>,
+    /// Its run, if it is measured.
+    pub run: Option<Run>,
     /// The columns that it computes, where it does: with VERBOSE only.
     pub output: Option<Vec<String>>,
     /// Conditions, keys and the like.
@@ -90,15 +94,19 @@ impl Node {
 
     /// Prints the node; the top one at indent 0, those below behind an arrow.
     fn put_lines(&self, indent: usize, lines: &mut Vec<String>) {
+        let run = self.run.as_ref().map(Run::text).unwrap_or_default();
         match indent {
-            0 => lines.push(self.title.clone()),
-            _ => lines.push(format!("{:1$}->  {2}", "", indent - 4, self.title)),
+            0 => lines.push(format!("{}{run}", self.title)),
+            _ => lines.push(format!("{:1$}->  {2}{run}", "", indent - 4, self.title)),
         }
         let detail =
             |(label, value): &(&str, NodeValue)| format!("{:1$}{label}: {2}", "", indent + 2, value.text());
         let output = self.output.iter().map(|output| ("Output", NodeValue::List(output.clone())));
         lines.extend(output.map(|output| detail(&output)));
-        lines.extend(self.details.iter().map(detail));
+        // The text format does not tell of none.
+        let is_none =
+            |(name, value): &(&str, NodeValue)| name.starts_with("Rows Removed") && value.text() == "0";
+        lines.extend(self.details.iter().filter(|item| !is_none(item)).map(detail));
         for child in &self.children {
             let Some(name) = &child.name else {
                 child.node.put_lines(indent + 6, lines);
@@ -113,23 +121,28 @@ impl Node {
         lines.extend(self.closing.iter().map(detail));
     }
 
-    /// The group of the structured formats. `actual` says what the run of the node was, if it ran.
-    pub fn group(self, actual: Vec<(&'static str, NodeValue)>) -> NodeValue {
-        self.group_beneath(Vec::new(), actual)
+    /// Tells behind a condition how many rows it has removed, if the node was measured.
+    pub fn removed_by(&mut self, condition: &str, name: &'static str) {
+        let at = self.details.iter().rposition(|(label, _)| *label == condition);
+        if let (Some(at), Some(run)) = (at, self.run) {
+            let removed = run.removed as f64 / run.loops.max(1) as f64;
+            self.details.insert(at + 1, (name, NodeValue::Plain(format!("{removed:.0}"))));
+        }
     }
 
-    fn group_beneath(
-        self,
-        relation: Vec<(&'static str, NodeValue)>,
-        actual: Vec<(&'static str, NodeValue)>,
-    ) -> NodeValue {
+    /// The group of the structured formats.
+    pub fn group(self) -> NodeValue {
+        self.group_beneath(Vec::new())
+    }
+
+    fn group_beneath(self, relation: Vec<(&'static str, NodeValue)>) -> NodeValue {
         let mut group = vec![("Node Type", NodeValue::Text(self.kind.to_owned()))];
         group.extend(self.manner);
         group.extend(relation);
         // Nodes run one after another, in the thread of their session.
         group.extend([("Parallel Aware", NodeValue::from(false)), ("Async Capable", NodeValue::from(false))]);
         group.extend(self.objects);
-        group.extend(actual);
+        group.extend(self.run.iter().flat_map(Run::values));
         group.extend(self.output.map(|output| ("Output", NodeValue::List(output))));
         group.extend(self.details);
         group.extend(self.closing);
@@ -149,7 +162,39 @@ impl Child {
         if let Some(condition) = self.condition {
             node.details.insert(0, ("Hash Cond", NodeValue::Text(condition)));
         }
-        node.group_beneath(relation, Vec::new())
+        node.group_beneath(relation)
+    }
+}
+
+/// A time in milliseconds, as it is shown.
+pub fn millis(time: Duration) -> String {
+    format!("{:.3}", time.as_secs_f64() * 1e3)
+}
+
+impl Run {
+    /// The startup time, the whole time and the rows of a loop, as they are shown.
+    fn of_a_loop(&self) -> [String; 3] {
+        let loops = self.loops.max(1) as f64;
+        let time = |time: Duration| millis(time.div_f64(loops));
+        [time(self.startup), time(self.total), format!("{:.0}", self.rows as f64 / loops)]
+    }
+
+    /// What stands behind the title in the text format.
+    fn text(&self) -> String {
+        let [startup, total, rows] = self.of_a_loop();
+        let time = if self.is_timed { format!("time={startup}..{total} ") } else { String::new() };
+        match self.loops {
+            0 => " (never executed)".to_owned(),
+            loops => format!(" (actual {time}rows={rows} loops={loops})"),
+        }
+    }
+
+    fn values(&self) -> Vec<(&'static str, NodeValue)> {
+        let [startup, total, rows] = self.of_a_loop();
+        let times = [("Actual Startup Time", startup), ("Actual Total Time", total)];
+        let times = times.into_iter().filter(|_| self.is_timed);
+        let counts = [("Actual Rows", rows), ("Actual Loops", self.loops.to_string())];
+        times.chain(counts).map(|(name, value)| (name, NodeValue::Plain(value))).collect()
     }
 }
 

@@ -70,7 +70,7 @@ impl WindowSource {
         let Some(first) = self.node.calls.first() else { return Ok(Vec::new()) };
         let keeps_key = self.node.calls.iter().any(|call| call.frame.measures_values());
         let mut entries = Vec::new();
-        let mut input = open(&self.node.input);
+        let mut input = open(&self.node.input, &ctx.measures);
         while let Some(row) = input.next(ctx)? {
             ctx.tick()?;
             let partition = row_key(&eval_all(&first.partition_by, &row, ctx)?);

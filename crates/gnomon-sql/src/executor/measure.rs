@@ -1,0 +1,147 @@
+//! The runs of a plan's nodes, for EXPLAIN ANALYZE.
+//!
+//! A node is known by the address of what it keeps ([`Measured`]), which stays while its plan does. A source is measured around each
+//! row that is asked of it, with what is beneath it; one that is opened again has one more loop.
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use gnomon_engine::{
+    env::Clock,
+    sync::{Arc, Mutex},
+};
+
+use super::{RowSource, context::ExecContext, plan::Plan};
+use crate::{Result, types::Row};
+
+/// The runs of nodes, if they are measured.
+#[derive(Clone, Default)]
+pub struct Measures(Option<Arc<Board>>);
+
+struct Board {
+    /// None if times are left out.
+    clock: Option<Arc<dyn Clock>>,
+    runs: Mutex<HashMap<usize, Run>>,
+}
+
+/// The runs of a node, all together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// True if its times are known.
+    pub is_timed: bool,
+    /// How often it began.
+    pub loops: u64,
+    /// The rows that it has returned.
+    pub rows: u64,
+    /// The rows that its condition has removed.
+    pub removed: u64,
+    /// The time until its first rows.
+    pub startup: Duration,
+    /// The whole time.
+    pub total: Duration,
+}
+
+impl Measures {
+    /// Measures nodes, with times if there is a clock.
+    pub fn new(clock: Option<Arc<dyn Clock>>) -> Measures {
+        Measures(Some(Arc::new(Board { clock, runs: Mutex::default() })))
+    }
+
+    /// Returns the runs of a node; none if nodes are not measured.
+    pub fn of(&self, plan: &Plan) -> Option<Run> {
+        let board = self.0.as_ref()?;
+        let run = board.runs.lock().get(&plan.address()).copied().unwrap_or_default();
+        Some(Run { is_timed: board.clock.is_some(), ..run })
+    }
+
+    /// Returns a source of a node's rows that measures them, if nodes are measured.
+    pub(super) fn around(&self, plan: &Plan, source: Box<dyn RowSource>) -> Box<dyn RowSource> {
+        match &self.0 {
+            Some(board) => Box::new(MeasuredSource {
+                source,
+                node: plan.address(),
+                board: board.clone(),
+                has_begun: false,
+                has_rows: false,
+            }),
+            None => source,
+        }
+    }
+
+    /// Returns the time now, for [`Measures::note`].
+    pub fn now(&self) -> Duration {
+        self.0.as_ref().map_or(Duration::ZERO, |board| board.now())
+    }
+
+    /// Notes loops and rows of a node that has no source, which took the time since `began`.
+    pub fn note(&self, plan: &Plan, loops: u64, rows: u64, began: Duration) {
+        if let Some(board) = &self.0 {
+            let took = board.now().saturating_sub(began);
+            let mut runs = board.runs.lock();
+            let run = runs.entry(plan.address()).or_default();
+            run.loops += loops;
+            run.rows += rows;
+            run.total += took;
+            if run.rows <= rows {
+                run.startup += took;
+            }
+        }
+    }
+
+    /// Notes that the condition of a node has removed a row.
+    pub(super) fn note_removed(&self, node: &impl Measured) {
+        if let Some(board) = &self.0 {
+            board.runs.lock().entry(node.address()).or_default().removed += 1;
+        }
+    }
+}
+
+/// A node of a plan, or what it keeps.
+pub trait Measured {
+    /// The address of what the node keeps.
+    fn address(&self) -> usize;
+}
+
+impl<T> Measured for Arc<T> {
+    fn address(&self) -> usize {
+        Arc::as_ptr(self).addr()
+    }
+}
+
+impl fmt::Debug for Measures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Measures").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Board {
+    fn now(&self) -> Duration {
+        self.clock.as_ref().map_or(Duration::ZERO, |clock| clock.now())
+    }
+}
+
+struct MeasuredSource {
+    source: Box<dyn RowSource>,
+    node: usize,
+    board: Arc<Board>,
+    has_begun: bool,
+    has_rows: bool,
+}
+
+impl RowSource for MeasuredSource {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        let before = self.board.now();
+        let row = self.source.next(ctx);
+        let took = self.board.now().saturating_sub(before);
+        let is_row = matches!(row, Ok(Some(_)));
+        let mut runs = self.board.runs.lock();
+        let run = runs.entry(self.node).or_default();
+        run.loops += u64::from(!self.has_begun);
+        run.rows += u64::from(is_row);
+        run.total += took;
+        if !self.has_rows {
+            run.startup += took;
+        }
+        (self.has_begun, self.has_rows) = (true, self.has_rows || is_row);
+        row
+    }
+}
