@@ -1,9 +1,9 @@
 //! The form of a statement: its text in normal form, without what makes no other statement of it for those who count
 //! statements.
 //!
-//! PostgreSQL numbers statements by their trees after analysis, where a constant is a type, a name is what it refers to,
-//! and names of result columns do not occur. Here the tree is that of the grammar, so that fewer statements have the
-//! same form: aliases of tables, and the schemas of names, count.
+//! PostgreSQL numbers statements by their trees after analysis, where a constant is a type, a name is what it refers
+//! to, and names of result columns do not occur. Here the tree is that of the grammar, so that fewer statements have
+//! the same form: aliases of tables, and the schemas of names, count.
 
 use std::{mem, ops::ControlFlow};
 

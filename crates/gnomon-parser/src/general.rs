@@ -1,9 +1,9 @@
-//! A statement's text with parameters in place of its constants, and a number that statements of the same form share: what
-//! statistics of statements are kept by.
+//! A statement's text with parameters in place of its constants, and a number that statements of the same form share:
+//! what statistics of statements are kept by.
 //!
 //! The tree tells which literals are constants; those that are the number of a column (ORDER BY 1) or a part of a type
-//! (`char(3)`) stay. The number is that of the statement's [form](crate::form): white space, comments, parentheses and the
-//! names of result columns make no difference to it.
+//! (`char(3)`) stay. The number is that of the statement's form (`form.rs`): white space, comments, parentheses
+//! and the names of result columns make no difference to it.
 
 use std::{
     collections::BTreeSet,

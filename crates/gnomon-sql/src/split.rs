@@ -102,7 +102,8 @@ impl Splitter {
         std::iter::from_fn(|| self.next_item()).collect()
     }
 
-    /// As [`Splitter::line`], for [`Splitter::next_item`], so that what an item does has effect on what follows in its line.
+    /// As [`Splitter::line`], for [`Splitter::next_item`], so that what an item does has effect on what follows in
+    /// its line.
     pub fn begin_line(&mut self, line: &str) {
         self.lines += 1;
         line.clone_into(&mut self.line);

@@ -27,8 +27,8 @@ use crate::{
 const OFFSETS: i64 = u16::MAX as i64;
 /// Number of places in a table.
 const PLACES: i64 = OFFSETS << 32;
-/// The address of a row that another transaction has changed since the statement found it. PostgreSQL has a new version of
-/// the row then, at an address that no condition of the statement can have named.
+/// The address of a row that another transaction has changed since the statement found it. PostgreSQL has a new
+/// version of the row then, at an address that no condition of the statement can have named.
 const CHANGED: Tid = Tid { block: u32::MAX, offset: 0 };
 
 /// True if PostgreSQL's rows have a system column of this name.

@@ -319,7 +319,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated, and its key.
+    /// Inserts a row unless it conflicts in one of the arbiters. Returns the row that was inserted or updated, and
+    /// its key.
     fn insert_or(
         &mut self,
         ctx: &mut ExecContext<'_>,
@@ -499,7 +500,8 @@ struct Source {
     defaults: Vec<usize>,
 }
 
-/// Writes the fields out that a row's star in VALUES stands for: what is behind it belongs to other columns than it seems.
+/// Writes the fields out that a row's star in VALUES stands for: what is behind it belongs to other columns than it
+/// seems.
 fn spread_stars(binder: &mut Binder<'_>, row: Vec<ast::Expr>) -> Result<Vec<ast::Expr>> {
     let mut spread = Vec::with_capacity(row.len());
     for value in row {

@@ -2,8 +2,8 @@
 //!
 //! A row is found on the statement's snapshot, then its key is locked, which yields the newest committed row. If
 //! another transaction has changed it since, the conditions are tested again on it (READ COMMITTED as PostgreSQL has
-//! it), and it has another `ctid` then. A row whose key was changed counts as deleted, also if another row has the key. The lock of a row that is left out is given back, unless the transaction
-//! is SERIALIZABLE.
+//! it), and it has another `ctid` then. A row whose key was changed counts as deleted, also if another row has the
+//! key. The lock of a row that is left out is given back, unless the transaction is SERIALIZABLE.
 
 use std::{sync::Arc, time::Duration};
 

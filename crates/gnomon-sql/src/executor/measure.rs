@@ -1,7 +1,7 @@
 //! The runs of a plan's nodes, for EXPLAIN ANALYZE.
 //!
-//! A node is known by the address of what it keeps ([`Measured`]), which stays while its plan does. A source is measured around each
-//! row that is asked of it, with what is beneath it; one that is opened again has one more loop.
+//! A node is known by the address of what it keeps ([`Measured`]), which stays while its plan does. A source is
+//! measured around each row that is asked of it, with what is beneath it; one that is opened again has one more loop.
 
 use std::{collections::HashMap, fmt, time::Duration};
 

@@ -4,8 +4,8 @@
 //! what it changes itself. Each row's key is then locked in the table's tree, which yields the newest committed row;
 //! the conditions are tested again on that (READ COMMITTED as PostgreSQL has it): a row that was deleted or no longer
 //! qualifies is left out, and its lock is given back. A row whose primary key was changed meanwhile counts as deleted.
-//! One that another transaction has changed has another `ctid` then. With the whole primary key given there is nothing to
-//! find: the key is locked at once.
+//! One that another transaction has changed has another `ctid` then. With the whole primary key given there is
+//! nothing to find: the key is locked at once.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -253,8 +253,8 @@ impl Targets {
         }
     }
 
-    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found; with `changed`,
-    /// another transaction has changed it since.
+    /// The row of a target as it is now, if it is one that is to be changed. `found` is how it was found; with
+    /// `changed`, another transaction has changed it since.
     fn qualified(
         &mut self,
         mut found: Row,

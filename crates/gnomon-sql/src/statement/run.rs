@@ -131,7 +131,8 @@ impl Executor<'_> {
         Ok(tag)
     }
 
-    /// Runs a plan whose statement has begun, to its end, and measures its nodes. Returns the number of rows that it gives.
+    /// Runs a plan whose statement has begun, to its end, and measures its nodes. Returns the number of rows that it
+    /// gives.
     pub(crate) fn run_measured(&mut self, plan: &Plan, params: &[Datum], measures: &Measures) -> Result<u64> {
         self.session.observe(plan.tables_read())?;
         let mut count = 0;
