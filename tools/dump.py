@@ -7,8 +7,8 @@ The objects and rows of `tools/dump.sql` are made on both servers. They are dump
 into each; a restore must run without an error. Then the rows and the positions of sequences must be those of the origin.
 Definitions are compared as pg_dump writes them: where both ends are servers of one kind, also by way of the other kind,
 their texts must be equal (PostgreSQL writes expressions that came from Gnomon in its own words). Further: --clean over a
-database that has everything, parts of a database (-t, -n, --schema-only, --data-only), --inserts, --column-inserts, -j
-and pg_dumpall.
+database that has everything, --create, parts of a database (-t, -n, --schema-only, --data-only, --section, lists of
+contents), --inserts, --column-inserts, -j and pg_dumpall.
 
 Rows of partitioned tables go by --load-via-partition-root, as the two servers hash in different ways.
 """
@@ -210,6 +210,38 @@ class Moves:
             of_parts = lambda rows: [line for line in rows if re.search("gone|Odd|small", line)]
             same(f"parts of {origin.kind} in {target}", of_parts(origin.data()), of_parts(part.data()))
 
+    def sections(self):
+        """Restores section by section: the dumps of each, and those of one archive."""
+        for origin, target in self.directions():
+            by_dumps, by_restores = self.servers.new(target), self.servers.new(target)
+            archive = self.archive(origin, "custom")
+            for section in ("pre-data", "data", "post-data"):
+                by_dumps.restore(self.archive(origin, "plain", f"--section={section}"), None)
+                by_restores.restore(archive, [f"--section={section}", "--exit-on-error"])
+            for moved in (by_dumps, by_restores):
+                same(f"rows by sections from {origin.kind} to {target}", origin.data(), moved.data())
+            same("definitions by sections", by_dumps.definitions(), by_restores.definitions())
+
+    def chosen(self):
+        """Restores what a list of an archive's contents leaves in, and then the rows of the tables."""
+        for origin, target in self.directions():
+            moved, archive = self.servers.new(target), self.archive(origin, "directory")
+            contents = run(binary("pg_restore"), "-l", archive).split("\n")
+            chosen = self.directory / "chosen"
+            chosen.write_text("\n".join(line for line in contents if re.search("gone|small", line)))
+            moved.restore(archive, ["-L", str(chosen), "--schema-only", "--no-owner", "--exit-on-error"])
+            moved.restore(archive, ["-t", "gone", "-t", "small", "--data-only", "--exit-on-error"])
+            part = lambda rows: [line for line in rows if line.startswith("INSERT") and re.search("gone|small", line)]
+            same(f"chosen rows of {origin.kind} in {target}", part(origin.data()), part(moved.data()))
+
+    def created(self):
+        """A dump that makes its database: only PostgreSQL's server can have another one."""
+        path = self.archive(self.origins["gnomon"], "plain", "--create", "--clean", "--if-exists")
+        server = Database("postgres", self.servers.port, "postgres")
+        made = Database("postgres", self.servers.port, self.origins["gnomon"].name)
+        server.psql("-o", os.devnull, "-c", "SET client_min_messages = warning", "-f", path)
+        same("rows of a database that was made", self.origins["gnomon"].data(), made.data())
+
     def own_parameters(self):
         origin = self.servers.new("gnomon")
         origin.psql("-c", OWN)
@@ -222,6 +254,11 @@ class Moves:
             assert f"CREATE ROLE {USER};" in dumped and "CREATE TABLE public.items" in dumped, kind
 
 
+def tests(moves):
+    whole = [moves.all_formats, moves.clean, moves.created, moves.all_databases]
+    return [*whole, moves.parts, moves.sections, moves.chosen, moves.own_parameters]
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--program", default=os.environ.get("GNOMON", ROOT / "target/debug/gnomon"))
@@ -230,7 +267,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         directory = Path(directory)
         moves = Moves(Servers(program, directory, stack), directory)
-        for test in (moves.all_formats, moves.clean, moves.parts, moves.own_parameters, moves.all_databases):
+        for test in tests(moves):
             test()
             print(f"ok {test.__name__}")
     print(f"{time.monotonic() - began:.1f} s")
