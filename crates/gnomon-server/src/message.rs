@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use gnomon_sql::{
     Severity, SqlError, SqlState,
     session::{Format, ResultColumn, TransactionStatus},
-    types::{Type, encoding::Encoding},
+    types::{Type, encoding::Encoding, text::cut_name},
 };
 
 /// Messages that carry no data are never longer, nor is any before authentication (as in PostgreSQL).
@@ -182,6 +182,16 @@ impl<'a> Reader<'a> {
         self.1.decode(&bytes[..end])
     }
 
+    /// The name of a statement or portal; of a long one the beginning counts, as where SQL has the name.
+    fn name(&mut self) -> Decoded<String> {
+        Ok(cut_name(&self.string()?).to_owned())
+    }
+
+    /// True if what is left ends with NUL.
+    pub fn ends_with_nul(&self) -> bool {
+        self.0.last() == Some(&0)
+    }
+
     /// Whatever is left.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
@@ -226,7 +236,7 @@ impl<'a> Reader<'a> {
     /// A statement or portal, which ends the message `message`.
     fn target(&mut self, message: &str) -> Decoded<(Target, String)> {
         let [kind] = self.array().map_err(|_| malformed("no data left in message"))?;
-        let name = self.string()?.into_owned();
+        let name = self.name()?;
         self.end()?;
         let target = match kind {
             b'S' => Target::Statement,
@@ -275,15 +285,15 @@ pub fn decode(kind: u8, body: &[u8], encoding: Encoding) -> Decoded<Message<'_>>
     let message = match kind {
         b'Q' => Message::Query(reader.string()?.into_owned()),
         b'P' => Message::Parse {
-            name: reader.string()?.into_owned(),
+            name: reader.name()?,
             sql: reader.string()?.into_owned(),
             parameter_types: (0..reader.count()?)
                 .map(|_| reader.array().map(u32::from_be_bytes))
                 .collect::<Decoded<_>>()?,
         },
         b'B' => Message::Bind(Bind {
-            portal: reader.string()?.into_owned(),
-            statement: reader.string()?.into_owned(),
+            portal: reader.name()?,
+            statement: reader.name()?,
             parameters: reader.parameters()?,
             result_formats: reader.format_codes()?.into_iter().map(format).collect::<Decoded<_>>()?,
         }),
@@ -292,7 +302,7 @@ pub fn decode(kind: u8, body: &[u8], encoding: Encoding) -> Decoded<Message<'_>>
             Message::Describe(target, name)
         }
         b'E' => Message::Execute {
-            portal: reader.string()?.into_owned(),
+            portal: reader.name()?,
             // A limit of zero or less is none, as PostgreSQL has it.
             rows_max: usize::try_from(reader.i32()?).unwrap_or(0),
         },

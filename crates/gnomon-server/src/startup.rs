@@ -3,7 +3,9 @@
 //! Until a client is authenticated it may send little (10,000 bytes a message), must be quick (the server closes
 //! the socket at its deadline) and learns nothing about users or databases.
 
-use gnomon_sql::{SqlError, SqlState};
+use std::borrow::Cow;
+
+use gnomon_sql::{SqlError, SqlState, bool_word, types::text::cut_name};
 
 use crate::{
     authentication::{authenticate, put_authentication, refuse_handshake},
@@ -71,16 +73,12 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
                             return Err(End::Gone);
                         }
                     }
-                    _ => {
-                        wire.output().push(b'N');
-                        wire.flush()?;
-                    }
+                    _ => decline(wire, "SSL")?,
                 }
             }
             GSS_ENCRYPTION_REQUEST if !asked_gss && reader.is_empty() => {
                 asked_gss = true;
-                wire.output().push(b'N');
-                wire.flush()?;
+                decline(wire, "GSSAPI encryption")?;
             }
             CANCEL_REQUEST => {
                 let id = reader.i32().map_err(End::by)?;
@@ -95,7 +93,7 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
                     SqlState::FEATURE_NOT_SUPPORTED,
                     format!(
                         "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
-                        version >> 16,
+                        version.cast_unsigned() >> 16,
                         version & 0xffff
                     ),
                 )));
@@ -104,31 +102,37 @@ fn read_startup(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, End
     }
 }
 
-/// Reads names and values up to the empty name that ends them.
+/// Answers a request for encryption with no.
+fn decline(wire: &mut Wire, what: &str) -> Result<(), End> {
+    wire.output().push(b'N');
+    wire.flush()?;
+    wire.refuse_early_data(what)
+}
+
+/// Reads names and values up to the empty name that ends them. Of a name that is repeated, the last value holds; of two
+/// values of one setting, that in `options` gives way.
 fn parse(minor_version: i32, mut reader: Reader<'_>) -> Decoded<Startup> {
     let mut startup = Startup { minor_version, ..Startup::default() };
+    let mut options = String::new();
     loop {
-        let name = reader.string()?;
+        let name = next_string(&mut reader)?;
         if name.is_empty() {
             break;
         }
-        let value = reader.string()?.into_owned();
+        let value = next_string(&mut reader)?.into_owned();
         match &*name {
-            "user" => startup.user = value,
-            "database" => startup.database = value,
-            "options" => parse_options(&value, &mut startup.settings)?,
-            "replication" => {
-                if !matches!(value.as_str(), "false" | "off" | "no" | "0") {
-                    return Err(SqlError::unsupported("the replication protocol"));
-                }
-            }
+            "user" => startup.user = cut_name(&value).to_owned(),
+            "database" => startup.database = cut_name(&value).to_owned(),
+            "options" => options = value,
+            "replication" => refuse_replication(&value)?,
             _ if name.starts_with("_pq_.") => startup.unknown.push(name.into_owned()),
             _ => startup.settings.push((name.into_owned(), value)),
         }
     }
     if !reader.is_empty() {
-        return Err(violation("invalid startup packet layout: expected terminator as last byte"));
+        return Err(without_terminator());
     }
+    startup.settings.splice(0..0, parse_options(&options)?);
     if startup.user.is_empty() {
         return Err(SqlError::new(
             SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
@@ -141,9 +145,30 @@ fn parse(minor_version: i32, mut reader: Reader<'_>) -> Decoded<Startup> {
     Ok(startup)
 }
 
+fn next_string<'a>(reader: &mut Reader<'a>) -> Decoded<Cow<'a, str>> {
+    if reader.ends_with_nul() { reader.string() } else { Err(without_terminator()) }
+}
+
+fn without_terminator() -> SqlError {
+    violation("invalid startup packet layout: expected terminator as last byte")
+}
+
+/// Refuses a connection that asks for the replication protocol.
+fn refuse_replication(value: &str) -> Decoded<()> {
+    match bool_word(value) {
+        Some(false) => Ok(()),
+        None if value != "database" => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid value for parameter \"replication\": \"{value}\""),
+        )
+        .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")),
+        _ => Err(SqlError::unsupported("the replication protocol")),
+    }
+}
+
 /// Reads the command line in `options`: `-c name=value`, `-cname=value` and `--name=value`, words separated by
 /// white space, of which a backslash takes the meaning.
-fn parse_options(options: &str, settings: &mut Vec<(String, String)>) -> Decoded<()> {
+fn parse_options(options: &str) -> Decoded<Vec<(String, String)>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
     let mut characters = options.chars();
@@ -156,25 +181,24 @@ fn parse_options(options: &str, settings: &mut Vec<(String, String)>) -> Decoded
     }
     words.extend(word);
 
+    let mut settings = Vec::new();
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
-        let setting = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
-            (Some(setting), _) => Some(setting.to_owned()),
-            (_, Some("")) => words.next(),
-            (_, Some(setting)) => Some(setting.to_owned()),
-            (None, None) => None,
+        let (switch, setting) = match word.strip_prefix("--") {
+            Some(setting) => ("--", Some(setting.to_owned())),
+            None if word == "-c" => ("-c ", words.next()),
+            None => ("-c ", word.strip_prefix("-c").map(str::to_owned)),
         };
-        match setting.as_deref().and_then(|setting| setting.split_once('=')) {
-            Some((name, value)) => settings.push((name.replace('-', "_"), value.to_owned())),
-            None => {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    format!("invalid command-line argument for server process: {word}"),
-                ));
-            }
-        }
+        let setting = setting.ok_or_else(|| {
+            let message = format!("invalid command-line argument for server process: {word}");
+            SqlError::new(SqlState::SYNTAX_ERROR, message)
+        })?;
+        let (name, value) = setting.split_once('=').ok_or_else(|| {
+            SqlError::new(SqlState::SYNTAX_ERROR, format!("{switch}{setting} requires a value"))
+        })?;
+        settings.push((name.replace('-', "_"), value.to_owned()));
     }
-    Ok(())
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -191,7 +215,7 @@ mod tests {
             "user\0ann\0application_name\0psql\0options\0-c a=1 --b-c=2\\ 3 -cd=\0_pq_.x\0y\0replication\0off\0\0",
         )
         .unwrap();
-        let settings = [("application_name", "psql"), ("a", "1"), ("b_c", "2 3"), ("d", "")];
+        let settings = [("a", "1"), ("b_c", "2 3"), ("d", ""), ("application_name", "psql")];
         assert_eq!(
             startup,
             Startup {
@@ -205,6 +229,24 @@ mod tests {
     }
 
     #[test]
+    fn the_last_value_of_a_name_holds() {
+        let startup = parse_pairs(
+            "user\0eve\0user\0ann\0a\x001\0options\0-c b=2\0options\0-c a=2 -c c=3\0replication\0NO\0\0",
+        )
+        .unwrap();
+        assert_eq!(startup.user, "ann");
+        let settings = [("a", "2"), ("c", "3"), ("a", "1")];
+        assert_eq!(startup.settings, settings.map(|(name, value)| (name.into(), value.into())));
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let long = "ü".repeat(40);
+        let startup = parse_pairs(&format!("user\0{long}\0\0")).unwrap();
+        assert_eq!((startup.user.as_str(), &startup.database), (&*"ü".repeat(31), &startup.user));
+    }
+
+    #[test]
     fn startup_messages_that_are_refused() {
         for (pairs, state) in [
             ("", "08P01"),
@@ -213,7 +255,10 @@ mod tests {
             ("user\0ann\0\0more", "08P01"),
             ("database\0d\0\0", "28000"),
             ("user\0ann\0replication\0database\0\0", "0A000"),
+            ("user\0ann\0replication\0perhaps\0\0", "22023"),
+            ("user\0ann\0application_name\0", "08P01"),
             ("user\0ann\0options\0nonsense\0\0", "42601"),
+            ("user\0ann\0options\0--work_mem\0\0", "42601"),
             ("user\0ann\0options\0-c\0\0", "42601"),
         ] {
             assert_eq!(parse_pairs(pairs).unwrap_err().state().0, state, "{pairs:?}");

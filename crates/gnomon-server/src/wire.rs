@@ -497,13 +497,21 @@ impl Wire {
         }
     }
 
+    /// Fails if bytes came together with a request for encryption, whose answer its client did not wait for: they could
+    /// have been injected on the way.
+    pub fn refuse_early_data(&self, what: &str) -> Result<(), End> {
+        if !self.has_unread() {
+            return Ok(());
+        }
+        Err(End::Fatal(violation(format!("received unencrypted data after {what} request")).detail(
+            "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
+        )))
+    }
+
     /// Answers a request for TLS with yes, and shakes hands. The inner error is a failed handshake, which the client has
     /// been told of and which ends the connection.
     pub fn start_tls(&mut self, config: Arc<ServerConfig>) -> Result<Result<(), rustls::Error>, End> {
-        if self.has_unread() {
-            // Plain text behind the request could have been injected on the way.
-            return Err(End::Fatal(violation("received unencrypted data after SSL request")));
-        }
+        self.refuse_early_data("SSL")?;
         self.output.push(b'S');
         self.flush()?;
         let Channel::Plain(socket) = std::mem::replace(&mut self.channel, Channel::Closed) else {

@@ -57,3 +57,4 @@ mod project_readme {}
 mod embedding {}
 
 pub use error::{Notice, Result, Severity, SqlError, SqlState};
+pub use settings::bool_word;

@@ -69,6 +69,8 @@ fn starts_that_are_refused() {
         (3 << 16, b"user\0ann\0database\0other\0\0", "3D000"),
         (3 << 16, b"user\0ann\0database\0bank\0no_such_setting\0on\0\0", "42704"),
         (3 << 16, b"user\0\xff\0\0", "22021"),
+        (3 << 16, b"user\0ann\0database\0bank\0replication\0database\0\0", "0A000"),
+        (3 << 16, b"user\0ann\0database\0bank\0replication\0perhaps\0\0", "22023"),
         ((1234 << 16) | 5679, b"more", "0A000"),
     ] {
         let mut raw = Raw::connect(server.addr);
@@ -77,7 +79,31 @@ fn starts_that_are_refused() {
         assert_eq!(state(&messages), state_expected, "{code} {body:?}");
         assert_eq!(error_field(&messages, b'S'), "FATAL");
     }
-    assert_eq!(server.handle.metrics().connections_accepted, 8);
+    assert_eq!(server.handle.metrics().connections_accepted, 10);
+}
+
+/// Bytes that come with a request for encryption, before its answer, could be those of somebody else.
+#[test]
+fn a_start_that_does_not_wait_for_the_answer_is_refused() {
+    let server = TestServer::start(options());
+    for request in [5679, 5680] {
+        let mut raw = Raw::connect(server.addr);
+        let start =
+            [&8_i32.to_be_bytes()[..], &((1234_i32 << 16) | request).to_be_bytes(), b"early"].concat();
+        raw.bytes(&start);
+        assert_eq!(raw.byte(), b'N');
+        assert_eq!(state(&raw.until_closed()), "08P01");
+    }
+}
+
+#[test]
+fn the_name_of_an_application_is_cut_and_printable() {
+    let server = TestServer::start(options());
+    let mut raw = Raw::connect(server.addr);
+    let name = format!("a\u{e4}\u{1}{}", "b".repeat(70));
+    raw.untyped(3 << 16, format!("user\0ann\0application_name\0{name}\0\0").as_bytes());
+    let messages = raw.until_ready();
+    assert_eq!(field(&messages, "application_name"), Some(&*format!("a???{}", "b".repeat(59))));
 }
 
 #[test]

@@ -20,8 +20,8 @@ pub(super) enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
     Text,
-    /// A text of printable ASCII; what else is in it becomes question marks, one a byte.
-    AsciiText,
+    /// A name of printable ASCII; other characters become question marks.
+    Name,
     /// A comma-separated list of names.
     Names,
     Encoding,
@@ -107,7 +107,7 @@ macro_rules! settings {
 
 settings! {
     allow_system_table_mods = setting("allow_system_table_mods", Kind::Word(&["off"]), "off", "Allows modifications of the structure of system tables; it cannot.");
-    application_name = reported("application_name", Kind::AsciiText, "", "Sets the application name to be reported in statistics and logs.");
+    application_name = reported("application_name", Kind::Name, "", "Sets the application name to be reported in statistics and logs.");
     array_nulls = setting("array_nulls", Kind::Word(&["on"]), "on", "Enables input of NULL elements in arrays.");
     backend_flush_after = setting("backend_flush_after", Kind::Int { min: 0, max: 256, unit: Unit::Blocks }, "0", "No effect: the buffer pool has its own reads and writes.");
     backslash_quote = setting("backslash_quote", Kind::Word(&["safe_encoding", "on", "off"]), "safe_encoding", "Sets whether \"\\'\" is allowed in string literals.");

@@ -72,7 +72,7 @@ impl Settings {
                         Some(words.iter().map(|word| (*word).to_owned()).collect()),
                     ),
                     Kind::Text
-                    | Kind::AsciiText
+                    | Kind::Name
                     | Kind::Names
                     | Kind::Encoding
                     | Kind::DateStyle

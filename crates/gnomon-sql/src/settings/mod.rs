@@ -32,10 +32,10 @@ use crate::{
     },
 };
 
+pub use self::value::bool_word;
 pub(crate) use self::{
     listed::Source,
     read::PlanCacheMode,
-    value::bool_word,
     written::{setting_name, setting_texts},
 };
 

@@ -10,6 +10,7 @@ use crate::{
         datetime::{DateStyle, IntervalStyle, Zone, parse_interval},
         encoding::Encoding,
         float::general,
+        text::cut_name,
     },
 };
 
@@ -100,7 +101,7 @@ pub(super) fn normalise(
             }
         }
         Kind::Text => value.to_owned(),
-        Kind::AsciiText => ascii(value),
+        Kind::Name => printable_name(value),
         Kind::Names => list_of_names(values),
         Kind::Encoding => encoding(name, value)?.into(),
         Kind::Role => role(value, user)?,
@@ -123,12 +124,8 @@ pub(super) fn normalise(
     })
 }
 
-fn ascii(value: &str) -> String {
-    let shown = |byte| if matches!(byte, b' '..=b'~') { char::from(byte) } else { '?' };
-    value.bytes().map(shown).collect()
-}
-
-pub(crate) fn bool_word(word: &str) -> Option<bool> {
+/// Returns the Boolean of a word, as settings have it; none if it is no such word.
+pub fn bool_word(word: &str) -> Option<bool> {
     let word = word.to_ascii_lowercase();
     let prefix_of = |full: &str, least: usize| word.len() >= least && full.starts_with(&word);
     if prefix_of("true", 1) || prefix_of("yes", 1) || word == "on" || word == "1" {
@@ -138,6 +135,12 @@ pub(crate) fn bool_word(word: &str) -> Option<bool> {
     } else {
         None
     }
+}
+
+/// The beginning of a value that fits into a name, without what some reader of logs may not be able to show.
+fn printable_name(value: &str) -> String {
+    let printable = |byte: u8| if matches!(byte, b' '..=b'~') { char::from(byte) } else { '?' };
+    cut_name(value).bytes().map(printable).collect()
 }
 
 /// The error for a number that is outside of its bounds: the number, the least and the greatest.

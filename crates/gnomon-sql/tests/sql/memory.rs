@@ -78,7 +78,7 @@ fn settings_and_savepoints_count() {
         ("", "RESET ALL", "SELECT set_config('my.v{}', '{long}', false)"),
         ("BEGIN", "ROLLBACK", "SET LOCAL my.v{} = '{long}'"),
         ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL my.v = '{long}'"),
-        ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL application_name = '{long}'"),
+        ("BEGIN", "ROLLBACK", "SAVEPOINT a; SET LOCAL lc_messages = '{long}'"),
     ] {
         let mut s = session(&db);
         let before = db.memory_use().bytes;

@@ -438,7 +438,7 @@ pub(crate) fn parse_escaped_bytes(text: &str) -> Option<Vec<u8>> {
 }
 
 /// At most 63 bytes, cut at a character.
-pub(crate) fn cut_name(text: &str) -> &str {
+pub fn cut_name(text: &str) -> &str {
     cut_name_before(text, 0)
 }
 
