@@ -115,7 +115,7 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
         Type::Text | Type::Unknown => Datum::text(all(bytes)?),
         Type::Varchar => Datum::text(text::fit_varchar(&all(bytes)?, modifier, false)?),
         Type::Bpchar => Datum::Bpchar(text::fit_bpchar(&all(bytes)?, modifier, false)?.into()),
-        Type::Name => Datum::text(text::cut_name(&all(bytes)?)),
+        Type::Name => receive_name(&all(bytes)?)?,
         Type::Bytea => {
             let value = Datum::Bytea((*bytes).into());
             *bytes = &[];
@@ -175,6 +175,15 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
 fn no_function(direction: &str, ty: Type) -> SqlError {
     let message = format!("no binary {direction} function available for type {}", ty.info().sql_name);
     SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+}
+
+/// Returns a name, which unlike one in a text is not cut.
+fn receive_name(name: &str) -> Result<Datum> {
+    if text::cut_name(name).len() < name.len() {
+        return Err(SqlError::new(SqlState::NAME_TOO_LONG, "identifier too long")
+            .detail("Identifier must be less than 64 characters."));
+    }
+    Ok(Datum::text(name))
 }
 
 fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
@@ -317,6 +326,9 @@ fn send_sized(datum: &Datum, ty: Type, encoding: Encoding, out: &mut Vec<u8>) ->
     Ok(())
 }
 
+/// The scale that PostgreSQL sends of an infinity.
+const INFINITE_SCALE: u16 = 0x20;
+
 fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
     let (weight, digits) = numeric::to_base_10000(value);
     let sign: u16 = match value {
@@ -329,7 +341,11 @@ fn send_numeric(value: &Numeric, out: &mut Vec<u8>) {
     out.extend((digits.len() as u16).to_be_bytes());
     out.extend((weight as i16).to_be_bytes());
     out.extend(sign.to_be_bytes());
-    out.extend((value.scale() as u16).to_be_bytes());
+    let scale = match value {
+        Numeric::Infinity | Numeric::NegativeInfinity => INFINITE_SCALE,
+        _ => value.scale() as u16,
+    };
+    out.extend(scale.to_be_bytes());
     for digit in digits {
         out.extend(digit.to_be_bytes());
     }
