@@ -33,8 +33,12 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     if from == to || from == Unknown {
         return Some(Implicit);
     }
-    if to == Unknown || to == Void || from == Void {
+    if to == Unknown || to == Void {
         return None;
+    }
+    // By its text, which is empty.
+    if from == Void {
+        return (to.category() == 'S').then_some(Assignment);
     }
     let context = match (from, to) {
         (Array(a), Array(b)) => return cast_context(a.into(), b.into()),
