@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    context::SessionContext,
+    context::{Company, SessionContext},
     sink::{Sink, Tag, tag},
     statement::{Executor, begin, plan},
     types::{Context, Datum},
@@ -37,7 +37,7 @@ pub(super) fn declare(
     if let Some(lock) = lock {
         refuse_locking(declare, lock)?;
     }
-    if !declare.is_hold && !executor.session.in_block() {
+    if !declare.is_hold && !executor.session.in_block() && command.company != Company::Text {
         return Err(SqlError::new(
             SqlState::NO_ACTIVE_SQL_TRANSACTION,
             "DECLARE CURSOR can only be used in transaction blocks",

@@ -92,7 +92,7 @@ impl Session {
             }
             Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
-            Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock),
+            Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock, command.company),
             Statement::Backup(backup) => self.back_up(backup, command.company, sink),
             Statement::CreateTableAs(create) => match &create.source {
                 Statement::Execute(execute) => {

@@ -15,7 +15,7 @@ use crate::{
         model::{Oid, Table},
         system,
     },
-    context::{Name, SessionContext, View, query_of},
+    context::{Company, Name, SessionContext, View, query_of},
     dml::missing_column,
     sink::{Tag, tag},
     syntax::{option_is_on, option_text},
@@ -190,8 +190,8 @@ fn tables_to_lock(view: &View, name: &Name) -> Result<Vec<Arc<Table>>> {
 }
 
 /// LOCK TABLE. The engine's locks on trees conflict as PostgreSQL's modes do.
-pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock) -> Result<Tag> {
-    if !session.in_block() {
+pub(super) fn lock_tables(session: &mut SessionContext, lock: &Lock, company: Company) -> Result<Tag> {
+    if !session.in_block() && company != Company::Text {
         return Err(SqlError::new(
             SqlState::NO_ACTIVE_SQL_TRANSACTION,
             "LOCK TABLE can only be used in transaction blocks",
