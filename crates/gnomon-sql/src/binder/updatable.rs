@@ -110,6 +110,34 @@ impl ChangeTarget {
         scope
     }
 
+    /// Returns the scope of ON CONFLICT DO UPDATE: the existing row, then the proposed one as `excluded`, which must be
+    /// named, then the key of the existing one.
+    pub fn conflict_scope(&self) -> Scope<'static> {
+        let width = self.table.columns.len();
+        let mut existing = self.relation.clone();
+        for column in existing.columns.iter_mut().chain(&mut existing.system_columns) {
+            column.expr.map_columns(&|number| if number == width { 2 * width } else { number });
+        }
+        let mut scope = Scope::empty();
+        scope.push(existing);
+        scope.relations.push(ScopeRelation { stored: None, ..self.excluded() });
+        scope
+    }
+
+    /// Returns the proposed row of an INSERT, behind the existing one.
+    pub fn excluded(&self) -> ScopeRelation {
+        let width = self.table.columns.len();
+        if self.view.is_none() {
+            return ScopeRelation::of_table(&self.table, Some("excluded"), width);
+        }
+        let mut excluded =
+            ScopeRelation { schema: None, name: "excluded".to_owned(), ..self.relation.clone() };
+        for column in &mut excluded.columns {
+            column.expr.map_columns(&|number| number + width);
+        }
+        excluded
+    }
+
     /// Returns the position in the table of the column of a name; none if there is none.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use crate::{
     context::View,
     database::Shared,
     query::{
-        Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Measures, Scope, ScopeRelation, Spool,
+        Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Measures, Scope, Spool,
         check_collation, check_operator_class, column_of_key,
         expr::Part,
         is_star, open, open_tables,
@@ -162,12 +162,9 @@ impl InsertPlan {
         let returns = !insert.returning.is_empty();
         let conflict = match &insert.on_conflict {
             None => None,
-            Some(conflict) if of.is_view() => {
-                return Err(SqlError::unsupported("ON CONFLICT of a view").at(conflict.position));
-            }
-            Some(conflict) => Some(bind_conflict(binder, &of, alias, conflict, &checks, returns)?),
+            Some(conflict) => Some(bind_conflict(binder, &of, conflict, &checks, returns)?),
         };
-        let excluded = [excluded(&table)];
+        let excluded = [of.excluded()];
         let mut scope = of.scope();
         if conflict.as_ref().is_some_and(|conflict| conflict.update.is_some()) {
             scope.beyond.push(&excluded);
@@ -578,12 +575,8 @@ fn prepare_source(
 }
 
 /// The unique indexes in which ON CONFLICT looks for conflicts.
-fn bind_arbiters(
-    binder: &mut Binder<'_>,
-    table: &Arc<Table>,
-    alias: Option<&str>,
-    conflict: &OnConflict,
-) -> Result<Vec<Oid>> {
+fn bind_arbiters(binder: &mut Binder<'_>, of: &ChangeTarget, conflict: &OnConflict) -> Result<Vec<Oid>> {
+    let table = &of.table;
     let unique = || table.all_indexes().filter(|index| index.unique);
     match &conflict.target {
         None => Ok(unique().map(|index| index.oid).collect()),
@@ -592,14 +585,14 @@ fn bind_arbiters(
             for element in elements {
                 // Of a name that is missing, the proposed row is a candidate where there is one.
                 let scope = match conflict.update {
-                    Some(_) => conflict_scope(table, alias),
-                    None => Scope::of_table(table, alias),
+                    Some(_) => of.conflict_scope(),
+                    None => of.scope(),
                 };
-                wanted.push(conflict_column(table, &scope, element, *position)?);
+                wanted.push(conflict_column(of, &scope, element, *position)?);
             }
             if let Some(filter) = filter {
                 // It chooses among partial indexes, and serves for whole ones as well: no index is partial.
-                binder.condition(filter, &Scope::of_table(table, alias), false)?;
+                binder.condition(filter, &of.scope(), false)?;
             }
             wanted.sort_unstable();
             wanted.dedup();
@@ -611,11 +604,13 @@ fn bind_arbiters(
             Ok(unique().filter(same).map(|index| index.oid).collect())
         }
         Some(ConflictTarget::Constraint(name)) => {
-            match table.constraint(&name.name).and_then(Constraint::index) {
+            // A view has no constraints.
+            let constraint = table.constraint(&name.name).filter(|_| !of.is_view());
+            match constraint.and_then(Constraint::index) {
                 Some(index) => Ok(vec![index.oid]),
                 None => Err(SqlError::new(
                     SqlState::UNDEFINED_OBJECT,
-                    format!("constraint \"{}\" for table \"{}\" does not exist", name.name, table.name),
+                    format!("constraint \"{}\" for table \"{}\" does not exist", name.name, of.name()),
                 )),
             }
         }
@@ -624,7 +619,7 @@ fn bind_arbiters(
 
 /// The column that an item of ON CONFLICT is; `target` is the place of the list.
 fn conflict_column(
-    table: &Arc<Table>,
+    of: &ChangeTarget,
     scope: &Scope<'_>,
     element: &IndexElement,
     target: Position,
@@ -649,8 +644,13 @@ fn conflict_column(
         IndexKey::Column(_) => target,
         IndexKey::Expr(_) => column.position,
     };
-    let found =
-        table.column(&column.name).ok_or_else(|| scope.missing_column(None, &column.name).at(position))?;
+    let found = match of.column(&column.name, Change::Insert) {
+        Ok(Some(found)) => found,
+        Ok(None) => return Err(scope.missing_column(None, &column.name).at(position)),
+        // An expression over the row of the table, which no index has.
+        Err(_) => return Err(unmatched()),
+    };
+    let table = &of.table;
     // Rows that are equal by one of these are equal by all, so all indexes of the columns are meant.
     let ty = table.columns[found].ty.ty;
     if let Some(collation) = &element.collation {
@@ -666,7 +666,6 @@ fn conflict_column(
 fn bind_conflict(
     binder: &mut Binder<'_>,
     of: &ChangeTarget,
-    alias: Option<&str>,
     conflict: &OnConflict,
     checks: &[BoundCheck],
     returns: bool,
@@ -680,12 +679,12 @@ fn bind_conflict(
         .hint("For example, ON CONFLICT (column_name).")
         .at(conflict.position));
     }
-    let arbiters = bind_arbiters(binder, table, alias, conflict)?;
+    let arbiters = bind_arbiters(binder, of, conflict)?;
     let Some(update) = &conflict.update else {
         refuse_unmatched(conflict, &arbiters)?;
         return Ok(Conflict { arbiters, update: None });
     };
-    let scope = conflict_scope(table, alias);
+    let scope = of.conflict_scope();
     let assignments = bind_assignments(binder, of, &update.assignments, &scope)?;
     let condition = update.filter.as_ref().map(|expr| binder.condition(expr, &scope, false)).transpose()?;
     refuse_unmatched(conflict, &arbiters)?;
@@ -711,19 +710,4 @@ fn refuse_unmatched(conflict: &OnConflict, arbiters: &[Oid]) -> Result<()> {
 fn unmatched() -> SqlError {
     let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
     SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
-}
-
-/// The existing row by the table's name, then the proposed one as `excluded`, which must be named, then the key of the
-/// existing one.
-fn conflict_scope(table: &Arc<Table>, alias: Option<&str>) -> Scope<'static> {
-    let width = table.columns.len();
-    let mut scope = Scope::empty();
-    scope.push(ScopeRelation::of_table(table, alias, 0).with_system_columns(table, 2 * width));
-    scope.relations.push(ScopeRelation { stored: None, ..excluded(table) });
-    scope
-}
-
-/// The proposed row, behind the existing one.
-fn excluded(table: &Arc<Table>) -> ScopeRelation {
-    ScopeRelation::of_table(table, Some("excluded"), table.columns.len())
 }
