@@ -14,6 +14,7 @@ use gnomon_engine::RowLock;
 use super::{
     ExecContext, Expr, Measures,
     context::row_bytes,
+    expr::ExprKind,
     lock::{Locked, give_back, is_changed, lock_row},
     open,
     plan::{self, Child, Cte, KeyAccess, LockWait, Parts, Plan},
@@ -23,6 +24,7 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Table,
+    functions::Comparison,
     types::{ColumnType, Datum, Row, compare},
 };
 
@@ -94,8 +96,12 @@ impl TargetScan {
             let columns = condition.columns();
             !columns.is_empty() && columns.iter().all(|column| key.contains(column))
         });
+        let is_equality = |condition: &Expr| {
+            matches!(&condition.kind, ExprKind::Call { function, .. }
+                if function.comparison() == Some(Comparison::Equal))
+        };
         // One each, which the key stands for.
-        (of_key.len() == key.len()).then_some(beside)
+        (of_key.len() == key.len() && of_key.iter().all(is_equality)).then_some(beside)
     }
 
     /// The key of the only row that there may be, where [`TargetScan::beside_key`] is some; none if there is none.

@@ -6,6 +6,7 @@ use gnomon_engine::RowLock;
 
 use super::{
     JoinTree, Numbers,
+    conditions::factored,
     from::{Wishes, plan_from},
 };
 use crate::{
@@ -41,6 +42,7 @@ pub fn plan_targets(
     environment: &dyn Environment,
 ) -> Result<TargetScan> {
     let BoundTargets { table, from, width, needed, conditions, lock } = targets;
+    let conditions = factored(conditions);
     let is_alone = matches!(from, JoinTree::Item(_));
     let all = Expr::and(conditions.clone());
     // A subquery that reads the table would see what the statement has changed when it is tested again.
