@@ -1,5 +1,4 @@
-//! The form of a statement: its text in normal form, without what makes no other statement of it for those who count
-//! statements.
+//! The form of a statement: its text in normal form, without what statistics of statements do not tell apart.
 //!
 //! PostgreSQL numbers statements by their trees after analysis, where a constant is a type, a name is what it refers
 //! to, and names of result columns do not occur. Here the tree is that of the grammar, so that fewer statements have
@@ -63,12 +62,12 @@ impl VisitorMut for Former {
         if let Some(with) = &mut with {
             self.with_names(true, |former| former.walk_with(with))?;
         }
-        let targets = match &query.body {
-            QueryBody::Select(select) => &select.targets[..],
-            _ => &[],
+        let outputs = match &query.body {
+            QueryBody::Select(select) if !query.order_by.is_empty() => outputs(&select.targets),
+            _ => Vec::new(),
         };
         for item in &mut query.order_by {
-            refer(&mut item.value, targets, true);
+            refer(&mut item.value, &outputs, true);
             fill_in(item);
         }
         let is_named = !matches!(query.body, QueryBody::Select(_)) && !query.order_by.is_empty();
@@ -78,7 +77,7 @@ impl VisitorMut for Former {
     }
 
     fn visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        let targets = select.targets.clone();
+        let outputs = outputs(&select.targets);
         if !self.names_count {
             // GROUP BY prefers the columns of tables to those of the result.
             let groups = select.group_by.iter().filter_map(|element| match element {
@@ -93,11 +92,11 @@ impl VisitorMut for Former {
         }
         for element in &mut select.group_by {
             if let GroupingElement::Expr(expr) = element {
-                refer(expr, &targets, false);
+                refer(expr, &outputs, false);
             }
         }
         if let Distinct::On(exprs) = &mut select.distinct {
-            exprs.iter_mut().for_each(|expr| refer(expr, &targets, true));
+            exprs.iter_mut().for_each(|expr| refer(expr, &outputs, true));
         }
         self.walk_select(select)
     }
@@ -156,31 +155,50 @@ fn lone_name(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// A column of the result, as its number or name in another part of the query stands for it.
+struct Output {
+    alias: Option<Box<str>>,
+    /// True if it stands for any number of columns.
+    has_star: bool,
+    meaning: Expr,
+}
+
+/// The columns of a result. One that is more than a name or a constant stays a number: its tree in the place of each
+/// number would make a form larger than any limit.
+fn outputs(targets: &[Target]) -> Vec<Output> {
+    let of = |(before, target): (usize, &Target)| Output {
+        alias: target.alias.as_ref().map(|alias| alias.name.clone()),
+        has_star: matches!(&target.value, Expr::Column(column) if column.has_star),
+        meaning: match &target.value {
+            value @ (Expr::Column(ColumnReference { has_star: false, .. }) | Expr::Constant(_)) => {
+                value.clone()
+            }
+            _ => mark(&format!("column {}", before + 1)),
+        },
+    };
+    targets.iter().enumerate().map(of).collect()
+}
+
 /// Puts the column of the result in the place of its number or, with `by_name`, its name.
-fn refer(expr: &mut Expr, targets: &[Target], by_name: bool) {
-    let target = match &*expr {
+fn refer(expr: &mut Expr, outputs: &[Output], by_name: bool) {
+    let meaning = match &*expr {
         Expr::Constant(Constant { value: Value::Integer(number), .. }) => {
-            let before = usize::try_from(*number).unwrap_or(0);
-            let counted = targets.iter().take(before);
-            let has_star = counted
-                .clone()
-                .any(|target| matches!(&target.value, Expr::Column(column) if column.has_star));
-            match targets.get(before.wrapping_sub(1)).filter(|_| !has_star) {
-                Some(target) => target.value.clone(),
+            let position = usize::try_from(*number).unwrap_or(0);
+            let has_star = outputs.iter().take(position).any(|output| output.has_star);
+            match outputs.get(position.wrapping_sub(1)).filter(|_| !has_star) {
+                Some(output) => output.meaning.clone(),
                 None => mark(&format!("column {number}")),
             }
         }
         named => {
-            let name = lone_name(named).filter(|_| by_name);
-            let is_named =
-                |target: &&Target| target.alias.as_ref().is_some_and(|alias| Some(&*alias.name) == name);
-            match targets.iter().find(is_named) {
-                Some(target) => target.value.clone(),
+            let Some(name) = lone_name(named).filter(|_| by_name) else { return };
+            match outputs.iter().find(|output| output.alias.as_deref() == Some(name)) {
+                Some(output) => output.meaning.clone(),
                 None => return,
             }
         }
     };
-    *expr = target;
+    *expr = meaning;
 }
 
 /// Leaves out what a sort has anyway.

@@ -47,11 +47,15 @@ impl GeneralText {
     }
 }
 
+/// Number of semicolons in comments before a statement that are told from the end of the statement before.
+const SEMICOLONS_TRIED: usize = 8;
+
 /// Returns what a statement takes of a text with the comments around it, from the statement before to the one behind.
 fn with_comments(text: &str, range: Range<usize>) -> Range<usize> {
     let is_comment = |from: &usize| Lexer::new(text, *from).token().start as usize == range.start;
     let before = text.get(..range.start).unwrap_or_default();
-    let mut begins = before.rmatch_indices(';').map(|(at, _)| at + 1).chain([0]);
+    let semicolons = before.rmatch_indices(';').map(|(at, _)| at + 1);
+    let mut begins = semicolons.take(SEMICOLONS_TRIED).chain([0]);
     let end = Lexer::new(text, range.end).token().start as usize;
     begins.find(is_comment).unwrap_or(range.start)..end.clamp(range.end, text.len())
 }
