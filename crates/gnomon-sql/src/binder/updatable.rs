@@ -26,9 +26,16 @@ use crate::{
         model::{Table, View},
         row_address::is_system_column,
     },
-    executor::Expr,
+    executor::{
+        Expr,
+        expr::{ExprKind, on_deep_stack},
+    },
     functions::{is_aggregate, is_set_function},
+    types::Datum,
 };
+
+/// The largest number of nodes of the expressions of a view over the row of its table.
+const NODES_MAX: usize = 1 << 18;
 
 /// A statement that changes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +140,11 @@ impl ChangeTarget {
         let mut excluded =
             ScopeRelation { schema: None, name: "excluded".to_owned(), ..self.relation.clone() };
         for column in &mut excluded.columns {
+            // A proposed row has no address.
+            column.expr.replace(&mut |expr| {
+                let is_system = matches!(expr.kind, ExprKind::System { .. });
+                is_system.then(|| Expr::constant(Datum::Null, expr.ty.ty))
+            });
             column.expr.map_columns(&|number| number + width);
         }
         excluded
@@ -234,12 +246,18 @@ impl Binder<'_> {
         }
         let mut base = match self.relations.base_of_view(&from.name)? {
             Some(Target::Table(table)) => ChangeTarget::of_table(table, range(from)),
-            Some(Target::View(inner)) => self.through(&inner, range(from), change)?,
+            Some(Target::View(inner)) => {
+                self.statement.enter_query()?;
+                let base = on_deep_stack(|| self.through(&inner, range(from), change))?;
+                self.statement.leave_query();
+                base
+            }
             None => return Err(change.refused(view, NO_SINGLE_TABLE)),
         };
         if from.sample.is_some() {
             return Err(change.refused(view, "Views containing TABLESAMPLE are not automatically updatable."));
         }
+        check_size(select, &base)?;
         let mut known = base.assignables();
         for (column, (known, alias)) in
             base.relation.columns.iter_mut().zip(known.iter_mut().zip(aliases(from)))
@@ -290,6 +308,34 @@ impl Binder<'_> {
         base.view = Some(Through { name: view.name.clone(), columns });
         Ok(base)
     }
+}
+
+/// Fails if the expressions of a view would be too large over the columns of `base`, which stand in them: each level of
+/// views may double them.
+fn check_size(select: &Select, base: &ChangeTarget) -> Result<()> {
+    struct Columns(usize);
+    impl Visitor for Columns {
+        type Break = ();
+        fn visit_expr(&mut self, expr: &Syntax) -> ControlFlow<()> {
+            self.0 += usize::from(matches!(expr, Syntax::Column(_)));
+            self.walk_expr(expr)
+        }
+    }
+    let mut columns = Columns(0);
+    let _: ControlFlow<()> = columns.visit_select(select);
+    let largest = base.relation.columns.iter().map(|column| nodes(&column.expr)).max().unwrap_or(1);
+    if columns.0.saturating_mul(largest) > NODES_MAX {
+        let message = "the expressions of the views that the statement changes rows through are too large";
+        return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+    }
+    Ok(())
+}
+
+/// Number of nodes of an expression.
+fn nodes(expr: &Expr) -> usize {
+    let mut count = 1;
+    expr.children(&mut |child| count += nodes(child));
+    count
 }
 
 /// The alias of a relation.
