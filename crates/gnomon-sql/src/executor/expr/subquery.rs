@@ -108,7 +108,7 @@ impl Subquery {
             }
             Ok(None) => Some(NEXT_ATTEMPT_FACTOR * cost),
             // The rows for all take more memory than the statement may, or one fails that may not be asked for.
-            Err(error) if error.state() == SqlState::OUT_OF_MEMORY || error.state().is_of_data() => None,
+            Err(error) if error.state().may_be_avoided() => None,
             Err(error) => return Err(error),
         };
         ctx.release_since(before);
