@@ -348,7 +348,11 @@ impl Uses {
         };
         let mut found = Vec::new();
         for (view, _) in self.views.iter().filter(|(_, relations)| relations.contains(&relation)) {
-            if column.is_none_or(|column| uses_column(ddl, view, relation, column)) {
+            let is_user = match column {
+                Some(column) => uses_column(ddl, view, relation, column)?,
+                None => true,
+            };
+            if is_user {
                 found.push(Object::View(view.oid));
             }
         }
@@ -379,14 +383,18 @@ impl Uses {
             let bound = ddl
                 .session
                 .with_types(|types, _| Binder::new(&without, types, &[]).analyse_query(&query).map(drop));
-            found.extend(bound.is_err().then_some(Object::View(view.oid)));
+            match bound {
+                Ok(()) => {}
+                Err(error) if error.state().tells_of_names() => found.push(Object::View(view.oid)),
+                Err(error) => return Err(error),
+            }
         }
         Ok(found)
     }
 }
 
 /// True if the query of a view uses the column at a position in a table; also if the query cannot be bound.
-fn uses_column(ddl: &mut Ddl<'_>, view: &View, table: Oid, position: usize) -> bool {
+fn uses_column(ddl: &mut Ddl<'_>, view: &View, table: Oid, position: usize) -> Result<bool> {
     let uses = query_of(view).and_then(|query| {
         ddl.session.with_types(|types, catalog| {
             let analysis = Binder::new(catalog, types, &[]).analyse_query(&query)?;
@@ -394,7 +402,11 @@ fn uses_column(ddl: &mut Ddl<'_>, view: &View, table: Oid, position: usize) -> b
         })
     });
     let number = i16::try_from(position + 1).unwrap_or(0);
-    uses.map_or(true, |uses| uses.contains(&(table, number)))
+    match uses {
+        Ok(uses) => Ok(uses.contains(&(table, number))),
+        Err(error) if error.state().tells_of_names() => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the views that use the column at a position of a table, or of one of its partitions.
