@@ -82,7 +82,7 @@ fn starts_that_are_refused() {
     assert_eq!(server.handle.metrics().connections_accepted, 10);
 }
 
-/// Bytes that come with a request for encryption, before its answer, could be those of somebody else.
+/// Bytes that come with a request for encryption, before its answer, may have been injected on the way.
 #[test]
 fn a_start_that_does_not_wait_for_the_answer_is_refused() {
     let server = TestServer::start(options());

@@ -12,7 +12,7 @@ use crate::{
 /// How deep queries may nest, views included.
 const QUERIES_MAX: usize = 1200;
 
-/// How many views may be put in place of their names. Views that name views twice make as many as powers of two.
+/// The largest number of views that are put in place of their names. Views that name views twice make as many as powers of two.
 const VIEWS_MAX: usize = 10_000;
 
 /// How deep expressions may nest, views and stored expressions included.
@@ -34,7 +34,7 @@ pub struct Statement<'a> {
     queries: usize,
     /// How deep the expression being bound is nested.
     expressions: usize,
-    /// How many views have been put in place of their names.
+    /// Number of views that have been put in place of their names.
     views: usize,
 }
 

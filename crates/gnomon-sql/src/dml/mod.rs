@@ -49,7 +49,7 @@ impl Returning {
         Ok(Some(Returning { exprs, columns: columns.into() }))
     }
 
-    /// What RETURNING computes, if there is one.
+    /// Returns the expressions of RETURNING, if there is one.
     fn exprs(returning: Option<&Returning>) -> impl Iterator<Item = &Expr> {
         returning.into_iter().flat_map(|returning| &returning.exprs)
     }
@@ -66,7 +66,7 @@ pub(crate) trait Output {
     fn row(&mut self, row: Row, ctx: &mut ExecContext<'_>) -> Result<()>;
 }
 
-/// Nowhere; they are counted.
+/// An output that counts the rows and drops them.
 pub(crate) struct Counted<'a>(pub(crate) &'a mut u64);
 
 impl Output for Counted<'_> {

@@ -28,7 +28,7 @@ struct Board {
 pub struct Run {
     /// True if its times are known.
     pub is_timed: bool,
-    /// How often it began.
+    /// Number of times that it began.
     pub loops: u64,
     /// The rows that it has returned.
     pub rows: u64,

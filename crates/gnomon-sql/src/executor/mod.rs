@@ -107,7 +107,7 @@ enum SubqueryResult {
     Keyed(Arc<KeyedRows>),
 }
 
-/// What the evaluations of a correlated subquery for rows around it, one by one, have taken.
+/// The cost so far of evaluating a correlated subquery for the rows around it one by one.
 #[derive(Clone, Copy, Default)]
 struct OneByOne {
     pub evaluations: u64,

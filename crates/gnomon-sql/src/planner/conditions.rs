@@ -1,4 +1,4 @@
-//! Conditions in other words: what the arms of an OR have in common, and what they say of one table.
+//! Rewriting of conditions: parts that the arms of an OR have in common, and restrictions of one table that they imply.
 
 use crate::executor::{Expr, expr::ExprKind};
 

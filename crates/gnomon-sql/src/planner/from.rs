@@ -556,7 +556,7 @@ fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTree
     (choose_access(table, &columns, &conditions, &[], false).rank, equal)
 }
 
-/// What conditions on several members say of each alone.
+/// Returns the restrictions of single members that conditions on several of them imply.
 fn restrictions(members: &[Member], conditions: &[Expr]) -> Vec<Expr> {
     let of_member = |condition: &Expr, member: &Member| {
         let is_of_others = condition.columns().iter().any(|column| !member.has(*column));

@@ -1,4 +1,4 @@
-//! What statements ask of the settings that hold.
+//! The settings that hold, as statements ask for them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::types::{
     encoding::Encoding,
 };
 
-/// Which statements are run by plans that serve for other literals too.
+/// The statements that are run by plans that serve for other literals too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlanCacheMode {
     /// Short ones, from their second run on.

@@ -217,7 +217,7 @@ fn schemata(system: System<'_>, rows: &mut Rows) {
     }
 }
 
-/// Schema, name, whether it is a view and whether rows can be inserted, of all that can be read as a table.
+/// Returns all that can be read as a table: schema, name, true if it is a view, and true if rows can be inserted.
 fn readable<'a>(system: System<'a>) -> Vec<(&'a str, &'a str, bool, bool)> {
     let own = reference::RELATIONS.iter().map(|one| (one.schema, one.name, one.kind == b'v', false));
     let users = system.objects().filter_map(|object| match object {

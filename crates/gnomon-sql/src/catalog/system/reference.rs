@@ -60,7 +60,7 @@ pub(super) struct BuiltIn {
     pub(super) body: Option<&'static str>,
     /// The names of its arguments, if they have some.
     pub(super) names: Vec<&'static str>,
-    /// What it returns by OUT parameters, which stand behind its arguments: their names and types.
+    /// Its OUT parameters, which stand behind its arguments: their names and types.
     pub(super) outputs: Vec<(&'static str, Oid)>,
     /// The values of its last arguments where a call leaves them out.
     pub(super) default_values: Vec<&'static str>,

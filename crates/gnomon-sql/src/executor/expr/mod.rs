@@ -246,7 +246,7 @@ pub struct Subquery {
     pub keyed: Option<Arc<Keyed>>,
 }
 
-/// How the rows of a keyed form may be read.
+/// The conditions on which the rows of a keyed form may be read.
 #[derive(Clone, Debug, Default)]
 pub struct KeyedReading {
     /// The numbers of the common table expressions that it shares with other plans. Before it is read these have all their
@@ -272,7 +272,7 @@ pub struct Keyed {
     pub equalities: Vec<Expr>,
     /// Of a scalar subquery: the plan of its value where no row has the keys.
     pub of_none: Option<Plan>,
-    /// How it may be read.
+    /// The conditions on which it may be read.
     pub reading: KeyedReading,
 }
 

@@ -179,7 +179,7 @@ impl Run {
         [time(self.startup), time(self.total), format!("{:.0}", self.rows as f64 / loops)]
     }
 
-    /// What stands behind the title in the text format.
+    /// Returns the part of the text format behind the title.
     fn text(&self) -> String {
         let [startup, total, rows] = self.of_a_loop();
         let time = if self.is_timed { format!("time={startup}..{total} ") } else { String::new() };
