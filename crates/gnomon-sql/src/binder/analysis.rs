@@ -19,7 +19,7 @@ pub struct Analysis {
     types: HashMap<*const ast::Expr, ColumnType>,
     /// Names of the columns of members of FROM.
     columns: HashMap<*const TableReference, Vec<String>>,
-    /// Relations of the catalog, each with the numbers of columns from 1, and 0 for itself.
+    /// Columns that are used: their relation, and their number, from 1.
     uses: BTreeSet<(Oid, i16)>,
 }
 
@@ -34,14 +34,9 @@ impl Analysis {
         self.columns.get(&ptr::from_ref(reference)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the relations of the catalog that are used, with 0, and the numbers of their columns that are.
+    /// Returns the columns of relations of the catalog that are used: the relation, and the column's number.
     pub fn uses(&self) -> &BTreeSet<(Oid, i16)> {
         &self.uses
-    }
-
-    /// Notes the use of a relation of the catalog.
-    pub fn relation(&mut self, relation: Oid) {
-        self.uses.insert((relation, 0));
     }
 
     /// Notes the use of a column.

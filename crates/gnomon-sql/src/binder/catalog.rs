@@ -6,7 +6,7 @@ use gnomon_parser::ast;
 
 use crate::{
     Result,
-    catalog::model::{Oid, Table, View},
+    catalog::model::{Table, View},
     executor::VirtualTable,
 };
 
@@ -35,15 +35,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Returns its identifier (`pg_class.oid`).
-    pub fn oid(&self) -> Oid {
-        match self {
-            Relation::Table(table) => table.oid,
-            Relation::Virtual(table) => table.oid(),
-            Relation::View(view) => view.oid,
-        }
-    }
-
     /// Returns the name of its schema.
     pub fn schema(&self) -> &str {
         match self {

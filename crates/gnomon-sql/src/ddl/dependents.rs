@@ -17,7 +17,7 @@ use crate::{
     },
     context::{Name, query_of},
     functions::quote_ident,
-    query::Binder,
+    query::{Binder, expr::on_deep_stack},
     types::Type,
 };
 
@@ -126,7 +126,7 @@ impl Search<'_, '_> {
         }
         next.sort_by_key(|(object, _)| std::cmp::Reverse(object.age(&catalog)));
         for (object, is_part) in next {
-            self.enter(&object, is_part, Some(&this))?;
+            on_deep_stack(|| self.enter(&object, is_part, Some(&this)))?;
         }
         self.entered.pop();
         self.doomed.push(Doomed { object: object.clone(), is_part, on: on.map(str::to_owned) });

@@ -307,9 +307,6 @@ impl QueryBinder<'_, '_> {
         if let (None, Some(expansions)) = (&schema, &mut self.statement.expansions) {
             expansions.relation(name, found.schema());
         }
-        if let Some(analysis) = &mut self.statement.analysis {
-            analysis.relation(found.oid());
-        }
         let base = cx.next;
         match found {
             Relation::Table(table) => {

@@ -23,7 +23,7 @@ pub trait SystemState {
     fn search_path(&self) -> &[String];
     /// Returns a text that the catalog keeps as PostgreSQL would print it.
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
-    /// Returns the relations that the query of a view uses, with 0, and the numbers of their columns that it uses.
+    /// Returns the columns that the query of a view uses: the relation, and the column's number.
     fn uses(&self, view: &View) -> Result<Vec<(Oid, i16)>>;
     /// Returns, if rows can be changed through a view, of which of its columns.
     fn updatable_columns(&self, view: &View) -> Option<Vec<bool>>;

@@ -12,7 +12,7 @@ use crate::{
     catalog::model::Table,
     executor::{
         Expr, Measures,
-        expr::{DisplayExpr, ExprKind, Subquery},
+        expr::{DisplayExpr, Subquery},
     },
     functions::quote_ident,
 };
@@ -114,7 +114,7 @@ impl Builder<'_> {
             _ => {}
         }
         let mut subqueries = Vec::new();
-        plan.exprs(&mut |expr| find_subqueries(expr, &mut subqueries));
+        plan.exprs(&mut |expr| expr.subqueries(&mut |subquery| subqueries.push(subquery)));
         for subquery in subqueries {
             if self.seen.insert(subquery.id) {
                 self.subquery(subquery, &mut node.children);
@@ -347,13 +347,6 @@ fn partitions(table: &Table, by_key: bool) -> Option<String> {
         true => format!("by {}", names.join(", ")),
         false => format!("all {}", partitioning.partitions.len()),
     })
-}
-
-fn find_subqueries<'e>(expr: &'e Expr, out: &mut Vec<&'e Subquery>) {
-    if let ExprKind::Subquery(subquery) = &expr.kind {
-        out.push(subquery);
-    }
-    expr.children(&mut |child| find_subqueries(child, out));
 }
 
 /// The title of a node that works on a table.

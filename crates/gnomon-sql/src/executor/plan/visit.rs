@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Access, Plan, RowsFrom, SortKey, WindowCall};
+use super::{Access, AggregateCall, Plan, RowsFrom, SortKey, WindowCall};
 use crate::{
     catalog::model::Oid,
     executor::{
@@ -64,10 +64,7 @@ impl Plan {
             }
             Plan::Aggregate(node) => {
                 node.keys.iter().for_each(&mut *f);
-                for call in &node.calls {
-                    call.direct.iter().chain(&call.args).chain(&call.filter).for_each(&mut *f);
-                    sort(&call.order_by, f);
-                }
+                node.calls.iter().flat_map(AggregateCall::exprs).for_each(&mut *f);
             }
             Plan::Window(node) => node.calls.iter().flat_map(WindowCall::exprs).for_each(f),
             Plan::Distinct(node) => node.keys.iter().for_each(f),
@@ -163,7 +160,8 @@ impl Plan {
 }
 
 impl Expr {
-    fn subqueries(&self, f: &mut dyn FnMut(&Subquery)) {
+    /// Calls `f` on the subqueries in it, those in its own plans left out.
+    pub(super) fn subqueries<'e>(&'e self, f: &mut dyn FnMut(&'e Subquery)) {
         if let ExprKind::Subquery(subquery) = &self.kind {
             f(subquery);
         }
