@@ -23,9 +23,10 @@ impl SqlState {
         self.0.starts_with("22") || self.0.starts_with("21")
     }
 
-    /// True if a statement that is computed in another way may not fail so: by values, names in them, or limits.
+    /// True if a statement that is computed in another way may not fail so: all but cancels, failures of transactions and
+    /// of the database.
     pub(crate) fn may_be_avoided(self) -> bool {
-        self.is_of_data() || ["0A", "42", "53", "54"].iter().any(|class| self.0.starts_with(class))
+        !["08", "25", "40", "55", "57", "58", "XX"].iter().any(|class| self.0.starts_with(class))
     }
 
     /// True if a statement was refused for objects that the catalog has or lacks: it may be good with a newer catalog.

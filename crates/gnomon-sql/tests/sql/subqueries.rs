@@ -166,6 +166,16 @@ fn a_group_that_is_not_asked_for_does_not_fail() {
         state(&mut session, &sum("(SELECT * FROM o UNION ALL SELECT 50) o")),
         SqlState::DIVISION_BY_ZERO
     );
+    ok(
+        &mut session,
+        "CREATE TABLE names AS SELECT x, CASE WHEN x > 50 THEN 'missing' ELSE 'i' END AS name FROM i",
+    );
+    for name in
+        ["name::regclass", "name::regnamespace", "repeat(name, CASE WHEN x > 50 THEN 500000000 ELSE 1 END)"]
+    {
+        let count = format!("(SELECT count(CASE WHEN x > 50 THEN {name} END) FROM names n WHERE n.x = o.x)");
+        assert_eq!(value(&mut session, &format!("SELECT sum({count}) FROM o")), "0", "{name}");
+    }
     let none = "SELECT count((SELECT 1 / count(*) FROM i WHERE i.x = o.x)) FROM o";
     assert_eq!(value(&mut session, none), "40");
 }
