@@ -68,7 +68,7 @@ pub fn run(command: &Command) -> Failure {
     let error = process::Command::new(&path).args(first).args(arguments).exec();
     match error.kind() {
         ErrorKind::NotFound => Failure(format!(
-            "the program {program} is neither beside this one nor in PATH: cargo build --release -p {program}"
+            "the program {program} is neither beside this one nor in PATH: cargo build --release -p gnomon-cli -p {program}"
         )),
         _ => Failure::new(path.display(), error),
     }
