@@ -157,6 +157,9 @@ struct Target {
 /// Texts that one database runs: what they leave behind stays little.
 const TEXTS_MAX: u64 = 300;
 
+/// The end of messages that PostgreSQL has as internal errors too: of states of aggregates that users give.
+const INTERNAL_OF_POSTGRES: &str = "-element float8 array";
+
 impl Target {
     fn new() -> Target {
         let db = database();
@@ -171,7 +174,8 @@ impl Target {
         self.watchdog.began.store(self.texts, Ordering::Relaxed);
         if let Err(error) = run(&mut self.session, text) {
             let state = error.state();
-            assert_ne!(state, SqlState::INTERNAL_ERROR, "{text}: {error:?}");
+            let is_of_postgres = error.report().message.ends_with(INTERNAL_OF_POSTGRES);
+            assert!(state != SqlState::INTERNAL_ERROR || is_of_postgres, "{text}: {error:?}");
             assert_eq!(state.0.len(), 5, "{text}: {error:?}");
         }
         // The session goes on, with everything that a client relies on.
