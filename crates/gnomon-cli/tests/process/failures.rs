@@ -325,7 +325,11 @@ fn a_program_that_is_another_one_is_not_run() {
     };
     let absent = bench(&["bench", "tpcb"]);
     assert_eq!(absent.code, Some(1));
-    assert!(absent.stderr.contains("cargo build --release -p gnomon-cli -p gnomon-bench"), "{}", absent.stderr);
+    assert!(
+        absent.stderr.contains("cargo build --release -p gnomon-cli -p gnomon-bench"),
+        "{}",
+        absent.stderr
+    );
     std::os::unix::fs::symlink("gnomon", path("gnomon-bench")).unwrap();
     let own = bench(&["compare", "--help"]);
     assert_eq!(own.code, Some(1));
