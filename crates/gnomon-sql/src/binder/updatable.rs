@@ -76,7 +76,7 @@ impl Change {
 pub struct ChangeTarget {
     /// The table.
     pub table: Arc<Table>,
-    /// What the name means; column `i` of the table has number `i`, and the key of the row follows.
+    /// The meaning of the name; column `i` of the table has number `i`, and the key of the row follows.
     pub(super) relation: ScopeRelation,
     /// The conditions of the view.
     pub(super) conditions: Vec<Expr>,

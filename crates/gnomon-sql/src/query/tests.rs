@@ -1,5 +1,7 @@
 //! Queries end to end, over hand-made tables. The golden files hold queries with what PostgreSQL 15 answers.
 
+use std::collections::BTreeMap;
+
 use gnomon_engine::TxnOptions;
 
 use super::testing::{TestDatabase, TestIndex};
@@ -492,6 +494,23 @@ fn locks_that_cannot_be_had_fail_or_are_skipped() {
     }
 }
 
+/// Fills `l` with rows `(x, y)`, and each of `tables` with rows `(a, b, c)`.
+fn fill_joined(
+    db: &mut TestDatabase,
+    left: &[(Option<i32>, i32)],
+    right: &BTreeMap<(i32, i32), Option<u8>>,
+    tables: &[&'static str],
+) {
+    let cell = |n: Option<String>| n.unwrap_or("\\N".to_owned());
+    let of_left = left.iter().map(|(x, y)| format!("{}|{y}", cell(x.map(|x| x.to_string()))));
+    let of_right = right.iter().map(|((a, b), c)| format!("{a}|{b}|{}", cell(c.map(|c| format!("v{c}")))));
+    let (of_left, of_right): (Vec<String>, Vec<String>) = (of_left.collect(), of_right.collect());
+    db.insert("l", &of_left.iter().map(String::as_str).collect::<Vec<_>>());
+    for table in tables {
+        db.insert(table, &of_right.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig {
         cases: std::env::var("GNOMON_QUERY_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(64),
@@ -580,15 +599,7 @@ proptest::proptest! {
             index("keyed_pkey", &["a", "b"], true),
             index("keyed_b", &["b"], false),
         ]);
-        let cell = |n: Option<String>| n.unwrap_or("\\N".to_owned());
-        let lines: Vec<String> =
-            left.iter().map(|(x, y)| format!("{}|{y}", cell(x.map(|x| x.to_string())))).collect();
-        db.insert("l", &lines.iter().map(String::as_str).collect::<Vec<_>>());
-        let lines: Vec<String> =
-            right.iter().map(|((a, b), c)| format!("{a}|{b}|{}", cell(c.map(|c| format!("v{c}"))))).collect();
-        for table in ["plain", "keyed"] {
-            db.insert(table, &lines.iter().map(String::as_str).collect::<Vec<_>>());
-        }
+        fill_joined(&mut db, &left, &right, &["plain", "keyed"]);
         let kind = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"][kind];
         let on: Vec<&str> = on.iter().map(|n| ["r.a = x", "r.b = y", "r.a = 2", "r.b < x", "x = 1"][*n]).collect();
         let wheres: Vec<&str> = wheres
@@ -611,6 +622,7 @@ proptest::proptest! {
             proptest::prop_assert_eq!(plain, product);
         }
     }
+
     /// Whatever the arms of an OR have in common, and say of one table: CASE keeps a condition as it is written.
     #[test]
     fn arms_in_other_words_never_change_results(
@@ -622,13 +634,7 @@ proptest::proptest! {
         let mut db = TestDatabase::new();
         db.create("l", &["x int", "y int"], &[]);
         db.create("r", &["a int!", "b int!", "c text"], &[index("r_pkey", &["a", "b"], true)]);
-        let cell = |n: Option<String>| n.unwrap_or("\\N".to_owned());
-        let lines: Vec<String> =
-            left.iter().map(|(x, y)| format!("{}|{y}", cell(x.map(|x| x.to_string())))).collect();
-        db.insert("l", &lines.iter().map(String::as_str).collect::<Vec<_>>());
-        let lines: Vec<String> =
-            right.iter().map(|((a, b), c)| format!("{a}|{b}|{}", cell(c.map(|c| format!("v{c}"))))).collect();
-        db.insert("r", &lines.iter().map(String::as_str).collect::<Vec<_>>());
+        fill_joined(&mut db, &left, &right, &["r"]);
         let parts = ["r.a = x", "r.b = y", "x = 1", "r.b < 2", "r.c IS NULL", "(y = 2 OR r.c = 'v1')", "x IS NULL"];
         let arm = |arm: &Vec<usize>| arm.iter().map(|part| parts[*part]).collect::<Vec<_>>().join(" AND ");
         let condition = arms.iter().map(|parts| format!("({})", arm(parts))).collect::<Vec<_>>().join(" OR ");

@@ -1,19 +1,16 @@
 //! VACUUM, ANALYZE, CHECKPOINT, and LOCK TABLE.
 
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_engine::{Error, TreeLock};
-use gnomon_parser::{
-    ast::{Ident, Lock, LockMode, Maintenance, RelationName},
-    visit::Visitor,
-};
+use gnomon_parser::ast::{Ident, Lock, LockMode, Maintenance};
 
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
     catalog::{
-        Relation,
-        model::{Oid, Table},
-        system,
+        Catalog, Relation,
+        model::{self, Table},
+        system::relations_in_from,
     },
     context::{Company, Name, SessionContext, View, query_of},
     dml::missing_column,
@@ -141,52 +138,31 @@ fn find_tables(
     })
 }
 
-/// The tables of a view, through other views too.
-struct Beneath<'v> {
-    view: &'v View,
-    tables: Vec<Arc<Table>>,
-    /// The views that were looked into.
-    seen: BTreeSet<Oid>,
-    failed: Option<SqlError>,
-}
-
-impl Visitor for Beneath<'_> {
-    type Break = ();
-
-    fn visit_relation(&mut self, name: &RelationName) -> ControlFlow<()> {
-        // The relations of a view have their schemas; what has none is of a WITH.
-        let Some(schema) = &name.schema else { return ControlFlow::Continue(()) };
-        let name = Name { schema: Some((*schema.name).into()), name: (*name.name.name).into() };
-        match self.view.find(&name) {
-            Some(Relation::Table(table)) => self.tables.push(table),
-            Some(Relation::View(view)) if self.seen.insert(view.oid) => match query_of(&view) {
-                Ok(query) => return self.visit_query(&query),
-                Err(error) => {
-                    self.failed = Some(error);
-                    return ControlFlow::Break(());
-                }
-            },
-            _ => {}
-        }
-        ControlFlow::Continue(())
-    }
-}
-
 /// Returns the tables that LOCK TABLE locks: a table, or those of a view.
 fn tables_to_lock(view: &View, name: &Name) -> Result<Vec<Arc<Table>>> {
     match view.find(name) {
         Some(Relation::Table(table)) => Ok(vec![table]),
-        Some(Relation::View(found)) => {
-            let mut beneath = Beneath { view, tables: Vec::new(), seen: BTreeSet::new(), failed: None };
-            let _: ControlFlow<()> = beneath.visit_query(&query_of(&found)?);
-            beneath.failed.map_or(Ok(beneath.tables), Err)
-        }
+        Some(Relation::View(found)) => tables_of_view(&view.catalog, &found),
         Some(other) => Err(not_locked(name, &other)),
-        None if system::relation(name.schema.as_deref(), &name.name).is_some() => {
-            Err(SqlError::unsupported("LOCK TABLE of a system catalog"))
-        }
+        None if name.of_system().is_some() => Err(SqlError::unsupported("LOCK TABLE of a system catalog")),
         None => Err(view.missing(name, "relation")),
     }
+}
+
+/// Returns the tables that a view reads, through other views too.
+fn tables_of_view(catalog: &Catalog, view: &model::View) -> Result<Vec<Arc<Table>>> {
+    let (mut tables, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut pending = relations_in_from(catalog, &query_of(view)?);
+    while let Some(oid) = pending.pop_first() {
+        if !seen.insert(oid) {
+            continue;
+        }
+        if let Some(view) = catalog.view_by_oid(oid) {
+            pending.extend(relations_in_from(catalog, &query_of(view)?));
+        }
+        tables.extend(catalog.table_by_oid(oid).cloned());
+    }
+    Ok(tables)
 }
 
 /// LOCK TABLE. The engine's locks on trees conflict as PostgreSQL's modes do.

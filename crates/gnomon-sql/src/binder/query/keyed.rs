@@ -125,6 +125,9 @@ fn grouped(
         ..plain(select.width)
     };
     let plan = plan_select(bound, numbers, environment)?;
+    if !is_whole(&plan) {
+        return Ok(None);
+    }
     let of_none = BoundSelect {
         filter: vec![Expr::bool(false)],
         grouping: Some(Grouping::default()),
@@ -134,15 +137,7 @@ fn grouped(
     };
     let of_none = Some(plan_select(of_none, numbers, environment)?);
     let reading = KeyedReading::default();
-    Ok(is_whole(&plan).then_some(Keyed {
-        plan,
-        width,
-        probes,
-        condition: None,
-        equalities,
-        of_none,
-        reading,
-    }))
+    Ok(Some(Keyed { plan, width, probes, condition: None, equalities, of_none, reading }))
 }
 
 /// A SELECT of nothing from nothing, with so many columns in FROM.
@@ -170,12 +165,8 @@ fn is_whole(plan: &Plan) -> bool {
 
 /// True if the rows of a SELECT are those of FROM and WHERE as far as is asked, or its value an aggregate of these.
 fn fits(select: &BoundSelect, asked: Asked) -> bool {
-    let is_fixed = |expr: &Expr| {
-        let is_set = |e: &Expr| matches!(e.kind, ExprKind::SetCall { .. });
-        !expr.is_volatile() && expr.outer_slots().is_empty() && !expr.any(&is_set)
-    };
-    let has_sets =
-        || select.columns.iter().any(|column| column.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })));
+    let has_sets = |expr: &Expr| expr.any(&|e| matches!(e.kind, ExprKind::SetCall { .. }));
+    let is_fixed = |expr: &Expr| !expr.is_volatile() && expr.outer_slots().is_empty() && !has_sets(expr);
     let is_plain = select.having.is_empty()
         && select.windows.is_empty()
         && select.locks.is_empty()
@@ -186,7 +177,9 @@ fn fits(select: &BoundSelect, asked: Asked) -> bool {
         && match asked {
             // One row is as good as many, in any order.
             Asked::Existence => {
-                has_rows() && !has_sets() && matches!(limit, None | Some(Some(Datum::Int8(1..))))
+                has_rows()
+                    && !select.columns.iter().any(has_sets)
+                    && matches!(limit, None | Some(Some(Datum::Int8(1..))))
             }
             Asked::Rows => {
                 has_rows()

@@ -76,7 +76,7 @@ pub use state::{
     Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
     StatementStatistics, SystemState, Usage,
 };
-pub use uses::{relation_of_string, relations_of_expression, relations_of_query};
+pub use uses::{relation_of_string, relations_in_from, relations_of_expression, relations_of_query};
 
 /// The schema that is searched first, whatever the search path says.
 pub const SYSTEM_SCHEMA: &str = "pg_catalog";

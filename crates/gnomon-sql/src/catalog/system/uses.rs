@@ -23,7 +23,7 @@ pub fn relation_of_string(catalog: &Catalog, string: &str) -> Option<Relation> {
 
 /// Returns the relations that strings of a kept expression stand for.
 pub fn relations_of_expression(catalog: &Catalog, text: &str) -> BTreeSet<Oid> {
-    let mut uses = Uses { catalog, relations: BTreeSet::new() };
+    let mut uses = Uses { catalog, has_strings: true, relations: BTreeSet::new() };
     if may_name_relations(text)
         && let Ok(expr) = parse_expression(text)
     {
@@ -34,13 +34,24 @@ pub fn relations_of_expression(catalog: &Catalog, text: &str) -> BTreeSet<Oid> {
 
 /// Returns the relations that a kept query names in FROM, of the system too, and those that its strings stand for.
 pub fn relations_of_query(catalog: &Catalog, query: &Query) -> BTreeSet<Oid> {
-    let mut uses = Uses { catalog, relations: BTreeSet::new() };
+    used_by(catalog, query, true)
+}
+
+/// Returns the relations that a kept query names in FROM, of the system too.
+pub fn relations_in_from(catalog: &Catalog, query: &Query) -> BTreeSet<Oid> {
+    used_by(catalog, query, false)
+}
+
+fn used_by(catalog: &Catalog, query: &Query, has_strings: bool) -> BTreeSet<Oid> {
+    let mut uses = Uses { catalog, has_strings, relations: BTreeSet::new() };
     let _: ControlFlow<()> = uses.visit_query(query);
     uses.relations
 }
 
 struct Uses<'c> {
     catalog: &'c Catalog,
+    /// True if strings that stand for relations count.
+    has_strings: bool,
     relations: BTreeSet<Oid>,
 }
 
@@ -59,7 +70,8 @@ impl Visitor for Uses<'_> {
     }
 
     fn visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let relation = relation_string(expr).and_then(|string| relation_of_string(self.catalog, string));
+        let string = relation_string(expr).filter(|_| self.has_strings);
+        let relation = string.and_then(|string| relation_of_string(self.catalog, string));
         self.relations.extend(relation.map(|relation| relation.oid()));
         self.walk_expr(expr)
     }
