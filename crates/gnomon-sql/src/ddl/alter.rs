@@ -10,7 +10,7 @@ use gnomon_parser::ast::{
 
 use super::{
     Ddl,
-    alter_column::alter_column,
+    alter_column::{alter_column, alter_types, of_system_column},
     attach::{attach_index, attach_partition, only_has_no_effect, refuse_whole, repeats},
     check::names_column,
     clauses,
@@ -192,15 +192,66 @@ fn alter_table(ddl: &mut Ddl<'_>, alter: &AlterTable) -> Result<()> {
         }
     }
     ddl.lock_table(&table, TreeLock::Exclusive)?;
-    for action in &alter.actions {
+    let before = table;
+    let mut actions: Vec<&AlterAction> = alter.actions.iter().collect();
+    actions.sort_by_key(|action| Pass::of(action));
+    for actions in
+        actions.chunk_by(|one, next| [one, next].map(|action| Pass::of(action)) == [Pass::Types; 2])
+    {
         // Each action works on what the ones before it made of the table.
-        let table = match ddl.session.catalog().table_by_oid(table.oid) {
+        let table = match ddl.session.catalog().table_by_oid(before.oid) {
             Some(table) => table.clone(),
             None => return Err(name.missing("relation")),
         };
-        alter_by(ddl, &table, action)?;
+        match actions {
+            [action] if Pass::of(action) != Pass::Types => alter_by(ddl, &table, action)?,
+            retyping => {
+                let columns: Vec<_> = retyping.iter().filter_map(|action| altered_column(action)).collect();
+                alter_types(ddl, &before, &table, &columns)?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Returns the column that ALTER COLUMN is of, and its action.
+fn altered_column(action: &AlterAction) -> Option<(&Ident, &AlterColumn)> {
+    match action {
+        AlterAction::AlterColumn { name, action } => Some((name, action)),
+        _ => None,
+    }
+}
+
+/// The order in which ALTER TABLE carries out its actions, as PostgreSQL does; those of a pass in the order written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Pass {
+    Drop,
+    Types,
+    AddColumns,
+    AddConstraints,
+    Attributes,
+    Defaults,
+    Others,
+}
+
+impl Pass {
+    fn of(action: &AlterAction) -> Pass {
+        match action {
+            AlterAction::DropColumn { .. } | AlterAction::DropConstraint { .. } => Pass::Drop,
+            AlterAction::AddColumn { .. } => Pass::AddColumns,
+            AlterAction::AddConstraint(_) => Pass::AddConstraints,
+            AlterAction::AlterColumn { action, .. } => match action {
+                AlterColumn::DropDefault | AlterColumn::DropNotNull | AlterColumn::DropIdentity { .. } => {
+                    Pass::Drop
+                }
+                AlterColumn::Type { .. } => Pass::Types,
+                AlterColumn::SetDefault(_) | AlterColumn::AddIdentity { .. } => Pass::Defaults,
+                AlterColumn::SetNotNull | AlterColumn::SetIdentity { .. } => Pass::Attributes,
+                _ => Pass::Others,
+            },
+            _ => Pass::Others,
+        }
+    }
 }
 
 fn is_of_persistence(action: &AlterAction) -> bool {
@@ -327,10 +378,7 @@ fn alter_by(ddl: &mut Ddl<'_>, table: &Arc<Table>, action: &AlterAction) -> Resu
             alter_drop_constraint(ddl, table, &name.name, (*if_exists, *is_cascade))
         }
         AlterAction::AlterColumn { action: AlterColumn::Other { .. }, .. } => Err(unsupported_action(action)),
-        AlterAction::AlterColumn { name, .. } if is_system_column(&name.name) => Err(SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("cannot alter system column \"{}\"", name.name),
-        )),
+        AlterAction::AlterColumn { name, .. } if is_system_column(&name.name) => Err(of_system_column(name)),
         AlterAction::AlterColumn { name, action } => {
             let position = column_of(table, name)?;
             alter_column(ddl, table, position, action)

@@ -10,6 +10,7 @@ use gnomon_parser::{
 use super::{
     Ddl, clauses,
     column::bind_default,
+    column_of,
     dependents::views_of_column,
     identity::{add_identity, drop_identity, set_identity, set_identity_type},
     partition::refuse_key_column,
@@ -17,14 +18,15 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
-    catalog::model::Table,
+    catalog::{model::Table, row_address::is_system_column},
     dml::bind_check,
+    executor::Expr as BoundExpr,
     query::{Binder, ExecContext, Scope},
     syntax::parse_expression,
-    types::{Row, column_type, format_type},
+    types::{ColumnType, Datum, Row, column_type, format_type},
 };
 
-/// Carries out an action of ALTER COLUMN.
+/// Carries out an action of ALTER COLUMN other than SET DATA TYPE.
 pub(super) fn alter_column(
     ddl: &mut Ddl<'_>,
     table: &Arc<Table>,
@@ -72,11 +74,6 @@ pub(super) fn alter_column(
             }
             changed.columns[position].default = None;
         }
-        AlterColumn::Type { ty, collation, using } => {
-            refuse_key_column(table, position, "alter")?;
-            let collation = clauses::column_collation(collation.as_ref(), column_type(ty)?.ty)?;
-            return alter_type(ddl, table, position, (ty, collation), using.as_ref());
-        }
         AlterColumn::AddIdentity { is_always, options } => {
             add_identity(ddl, &mut changed, position, *is_always, options)?;
         }
@@ -89,20 +86,87 @@ pub(super) fn alter_column(
     ddl.change(|catalog| catalog.put_table(changed)).map(drop)
 }
 
-/// SET DATA TYPE.
-fn alter_type(
+/// Returns the error for ALTER COLUMN of a system column.
+pub(super) fn of_system_column(name: &Ident) -> SqlError {
+    let message = format!("cannot alter system column \"{}\"", name.name);
+    SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+}
+
+/// A column that gets another type, by SET DATA TYPE.
+struct Retyped {
+    position: usize,
+    ty: ColumnType,
+    collation: u32,
+    /// The new value, from the row as it was before the statement.
+    value: BoundExpr,
+}
+
+/// Carries out every SET DATA TYPE of a statement at once, since each USING reads the rows as they were before.
+/// `before` is the table before the statement, `table` that without what the statement drops.
+pub(super) fn alter_types(
+    ddl: &mut Ddl<'_>,
+    before: &Arc<Table>,
+    table: &Arc<Table>,
+    actions: &[(&Ident, &AlterColumn)],
+) -> Result<()> {
+    let mut retyped: Vec<Retyped> = Vec::with_capacity(actions.len());
+    for (name, action) in actions {
+        let AlterColumn::Type { ty, collation, using } = action else { continue };
+        if is_system_column(&name.name) {
+            return Err(of_system_column(name));
+        }
+        let position = column_of(table, name)?;
+        let is_same = |other: &Retyped| other.position == position;
+        if retyped.iter().any(|other| is_same(other) && other.ty != table.columns[position].ty) {
+            let message = format!("cannot alter type of column \"{}\" twice", name.name);
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        refuse_key_column(table, position, "alter")?;
+        refuse_retyping(ddl, table, position)?;
+        let collation = clauses::column_collation(collation.as_ref(), column_type(ty)?.ty)?;
+        let value = bind_new_value(ddl, before, position, ty, using.as_ref())?;
+        retyped.retain(|other| !is_same(other));
+        retyped.push(Retyped { position, ty: column_type(ty)?, collation, value });
+    }
+    let mut changed = (**table).clone();
+    for Retyped { position, ty, collation, .. } in &retyped {
+        if let Some(identity) = table.columns[*position].identity {
+            set_identity_type(ddl, identity, *ty)?;
+        }
+        let column = &mut changed.columns[*position];
+        (column.ty, column.collation) = (*ty, *collation);
+        if let Some(default) = column.default.clone() {
+            // It must fit the new type as well.
+            column.default = bind_default(ddl, column, &parse_expression(&default)?)?;
+        }
+    }
+    let shape = Arc::new(changed.clone());
+    for check in &changed.checks {
+        ddl.session
+            .with_types(|types, view| bind_check(&mut Binder::new(view, types, &[]), &shape, check))?;
+    }
+    let mut convert = |ctx: &mut ExecContext<'_>, row: &mut Row| {
+        let values: Vec<Datum> =
+            retyped.iter().map(|column| column.value.eval(row, ctx)).collect::<Result<_>>()?;
+        for (column, value) in retyped.iter().zip(values) {
+            if let Some(place) = row.get_mut(column.position) {
+                *place = value;
+            }
+        }
+        Ok(())
+    };
+    ddl.rewrite(table, changed, Some(&mut convert)).map(drop)
+}
+
+/// Binds the value that a column of another type has for a row of the table; without USING it is converted.
+fn bind_new_value(
     ddl: &mut Ddl<'_>,
     table: &Arc<Table>,
     position: usize,
-    (type_name, collation): (&TypeName, u32),
+    type_name: &TypeName,
     using: Option<&Expr>,
-) -> Result<()> {
-    let column = table.columns[position].clone();
-    refuse_retyping(ddl, table, position)?;
-    let ty = column_type(type_name)?;
-    if let Some(identity) = column.identity {
-        set_identity_type(ddl, identity, ty)?;
-    }
+) -> Result<BoundExpr> {
+    let (column, ty) = (&table.columns[position], column_type(type_name)?);
     let name = Expr::Column(ColumnReference {
         fields: vec![Ident::new(&column.name)],
         has_star: false,
@@ -110,7 +174,7 @@ fn alter_type(
     });
     let source = using.unwrap_or(&name);
     let scope = Scope::of_table(table, None);
-    let bound = ddl.session.with_types(|types, view| {
+    ddl.session.with_types(|types, view| {
         Binder::new(view, types, &[]).assign(source, &scope, &column.name, ty).map_err(|error| {
             if error.state() != SqlState::DATATYPE_MISMATCH {
                 return error;
@@ -129,28 +193,7 @@ fn alter_type(
                     .hint(format!("You might need to specify \"USING {}::{type_name}\".", column.name)),
             }
         })
-    })?;
-    let mut changed = (**table).clone();
-    changed.columns[position].ty = ty;
-    changed.columns[position].collation = collation;
-    if let Some(default) = &column.default {
-        // It must fit the new type as well.
-        changed.columns[position].default =
-            bind_default(ddl, &changed.columns[position], &parse_expression(default)?)?;
-    }
-    let shape = Arc::new(changed.clone());
-    for check in &changed.checks {
-        ddl.session
-            .with_types(|types, view| bind_check(&mut Binder::new(view, types, &[]), &shape, check))?;
-    }
-    let mut convert = |ctx: &mut ExecContext<'_>, row: &mut Row| {
-        let value = bound.eval(row, ctx)?;
-        if let Some(place) = row.get_mut(position) {
-            *place = value;
-        }
-        Ok(())
-    };
-    ddl.rewrite(table, changed, Some(&mut convert)).map(drop)
+    })
 }
 
 /// Views keep the types of their columns.

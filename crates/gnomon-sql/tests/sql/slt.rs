@@ -119,7 +119,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    access_control_lists, aggregates, alter, array_parts, basics, blocks, bytes, call_notation, collations,
+    access_control_lists, aggregates, alter, alter_passes, array_parts, basics, blocks, bytes, call_notation, collations,
     columns_of_views, comments, constraints, copy, create_table_as, current_of, cursor_errors, cursors,
     date_orders, date_styles, dates_as_written, dml, dumps, encodings, errors, escape_strings, explain_analyze,
     expressions, failing_constants, fields, fixed_literals, groups, hashing, identity, information_schema,
