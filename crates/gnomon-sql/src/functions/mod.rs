@@ -53,8 +53,8 @@ pub use in_range::{Limit, offset_types};
 pub use pattern::like_prefix;
 pub use registry::{function_exists, is_aggregate, is_set_function};
 pub use resolve::{
-    Arguments, Given, ResolvedCall, check_function, missing_function, resolve_aggregate, resolve_call,
-    resolve_cast, resolve_operator, resolve_set_function, undetermined,
+    Arguments, Given, ResolvedCall, check_function, is_missing_function, missing_function, resolve_aggregate,
+    resolve_call, resolve_cast, resolve_operator, resolve_set_function, undetermined,
 };
 pub use sets::{Rows, SetFunctionRef};
 pub use strings::quote_ident;

@@ -335,7 +335,7 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
     }
     let signature = format!("{name}({})", types.join(", "));
     match failure {
-        Failure::None if is_unsupported(name) => SqlError::unsupported(format!("function {name}"))
+        Failure::None if is_missing_function(name) => SqlError::unsupported(format!("function {name}"))
             .hint("It is one of PostgreSQL's that have no counterpart here."),
         Failure::None => SqlError::new(
             SqlState::UNDEFINED_FUNCTION,
@@ -353,7 +353,7 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
 }
 
 /// True if PostgreSQL has functions of this name, and there is none here.
-fn is_unsupported(name: &str) -> bool {
+pub fn is_missing_function(name: &str) -> bool {
     static NAMES: LazyLock<HashSet<&str>> =
         LazyLock::new(|| include_str!("../catalog/system/data/function_names.txt").lines().collect());
     let name = name.strip_prefix("pg_catalog.").unwrap_or(name);

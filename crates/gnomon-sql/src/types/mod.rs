@@ -52,7 +52,9 @@ pub mod text;
 pub use context::{Context, Environment, FixedEnvironment};
 pub use info::TypeInfo;
 pub(crate) use name::numeric_modifier;
-pub use name::{column_type, format_type, known_type, modifier_of, parse_type, parse_type_name};
+pub use name::{
+    column_type, format_type, known_type, modifier_of, or_unsupported_type, parse_type, parse_type_name,
+};
 pub use numeric::{Numeric, to_base_10000};
 
 macro_rules! scalars {

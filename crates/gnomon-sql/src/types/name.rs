@@ -19,7 +19,7 @@ const LENGTH_MAX: u64 = 10_485_760;
 /// 42704 for an unknown name, 0A000 for a type of PostgreSQL's that is not built here, 22023 for a modifier out of its
 /// range.
 pub fn column_type(name: &TypeName) -> Result<ColumnType> {
-    known_type(name).map_err(|error| unsupported(error, name).at(name.position))
+    known_type(name).map_err(|error| or_unsupported_type(error, name).at(name.position))
 }
 
 /// The type that a name means. Serial types are no types: the catalog knows them.
@@ -215,8 +215,8 @@ fn is_of_postgres(name: &str) -> bool {
     NAMES.contains(name)
 }
 
-/// The error for a type of a statement that is not known, which may be one of PostgreSQL's.
-fn unsupported(error: SqlError, name: &TypeName) -> SqlError {
+/// Returns the error for a type that is not known, which may be one of PostgreSQL's; `error` is that for any other.
+pub fn or_unsupported_type(error: SqlError, name: &TypeName) -> SqlError {
     let Some(typname) = typname(&name.name).filter(|typname| is_of_postgres(typname)) else {
         return error;
     };

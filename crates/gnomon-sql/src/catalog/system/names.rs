@@ -9,8 +9,8 @@ use super::{
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
-    functions::quote_ident,
-    types::{Type, known_type, parse_type},
+    functions::{is_missing_function, quote_ident},
+    types::{Type, known_type, or_unsupported_type, parse_type},
 };
 
 /// The longest name in bytes; longer ones are cut.
@@ -252,7 +252,7 @@ pub(super) fn candidates(system: System<'_>, schema: Option<&str>, name: &str) -
 fn only_function(system: System<'_>, name: &Qualified, text: &str) -> LookUp {
     match &candidates(system, name.schema.as_deref(), &name.name)[..] {
         [only] => Ok(only.oid),
-        [] => Err(no_function(text)),
+        [] => Err(no_function_named(name, text)),
         _ => Err(SqlError::new(
             SqlState::AMBIGUOUS_FUNCTION,
             format!("more than one function named \"{text}\""),
@@ -283,9 +283,13 @@ fn function_by_signature(system: System<'_>, text: &str) -> Result<LookUp> {
     {
         return Ok(Err(missing_schema(schema)));
     }
-    let mut candidates = candidates(system, name.schema.as_deref(), &name.name).into_iter();
-    let found = candidates.find(|candidate| candidate.arguments == types);
-    Ok(found.map(|found| found.oid).ok_or_else(|| no_function(text)))
+    let candidates = candidates(system, name.schema.as_deref(), &name.name);
+    let found = candidates.iter().find(|candidate| candidate.arguments == types);
+    Ok(match found {
+        Some(found) => Ok(found.oid),
+        None if candidates.is_empty() => Err(no_function_named(&name, text)),
+        None => Err(no_function(text)),
+    })
 }
 
 /// Looks for an operator by its name with the types of its operands: `+(integer,integer)`, `-(NONE,integer)`.
@@ -334,7 +338,8 @@ fn other_type(system: System<'_>, parsed: &TypeName, text: &str, missing: SqlErr
     let is_array = !parsed.bounds.is_empty();
     let pseudo = reference::type_named(&name.name).filter(|_| may_be_of_system(&name) && !is_array);
     let row = || row_types::row_type_named(system, name.schema.as_deref(), &name.name, is_array);
-    Ok(pseudo.map(|ty| ty.oid).or_else(row).ok_or(missing))
+    let missing = || if may_be_of_system(&name) { or_unsupported_type(missing, parsed) } else { missing };
+    Ok(pseudo.map(|ty| ty.oid).or_else(row).ok_or_else(missing))
 }
 
 /// Splits a name with arguments in parentheses: the name, and the names of their types.
@@ -371,6 +376,14 @@ fn position_outside_quotes(text: &str, mut is_wanted: impl FnMut(char) -> bool) 
         quoted ^= c == '"';
         !quoted && c != '"' && is_wanted(c)
     })
+}
+
+/// Returns the error for a name that no function has; one of PostgreSQL's may have it.
+fn no_function_named(name: &Qualified, text: &str) -> SqlError {
+    match may_be_of_system(name) && is_missing_function(&name.name) {
+        true => SqlError::unsupported(format!("function {text}")),
+        false => no_function(text),
+    }
 }
 
 fn no_function(text: &str) -> SqlError {
