@@ -110,10 +110,10 @@ impl<'a> Relations<'a> {
                 let message = format!("cannot change sequence \"{name}\"");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
-            Some(Relation::Virtual(_)) => Err(SqlError::new(
-                SqlState::INSUFFICIENT_PRIVILEGE,
-                format!("permission denied: \"{name}\" is a system catalog"),
-            )),
+            Some(Relation::Virtual(table)) => Err(SqlError::unsupported(format!(
+                "changing the rows of the system {} \"{name}\"",
+                table.kind()
+            ))),
             None => Err(missing_table(schema.as_deref(), &name)),
         }
     }

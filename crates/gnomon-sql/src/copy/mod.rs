@@ -19,8 +19,11 @@ use crate::{
     catalog::{Relation, model::Table},
     context::{Name, SessionContext, View},
     dml::{BoundCheck, Output, TableReader, TableWriter, bind_checks, default_of, missing_column},
+    executor::VirtualTable,
+    functions::quote_ident,
     query::{Binder, ExecContext, Expr, ResultColumn, Scope, into_clause, plan_query},
     sink::{Sink, Tag},
+    syntax::parse_query,
     types::{ColumnType, Context, Datum, Row, Type, binary, encoding::Encoding, text},
 };
 
@@ -153,10 +156,28 @@ fn copy_to(
             Statement::Query(query) => copy_query(session, query, options, sink)?,
             _ => return Err(SqlError::new(SqlState::INTERNAL_ERROR, "a change is copied as a query")),
         },
-        CopySource::Table { name, columns } => copy_table(session, name, columns, options, sink)?,
+        CopySource::Table { name, columns } => match session.name(name)?.of_system() {
+            Some(table) if table.kind() == "table" => {
+                let query = query_of_system(&*table, columns)?;
+                copy_query(session, &query, options, sink)?
+            }
+            _ => copy_table(session, name, columns, options, sink)?,
+        },
     };
     session.end_engine_statement()?;
     Ok(count)
+}
+
+/// The query of the rows that COPY of a table of the system has.
+fn query_of_system(table: &dyn VirtualTable, columns: &[Ident]) -> Result<Query> {
+    let is_known = |name: &Ident| table.columns().iter().any(|column| *column.name == *name.name);
+    if let Some(missing) = columns.iter().find(|name| !is_known(name)) {
+        let message = format!("column \"{}\" of relation \"{}\" does not exist", missing.name, table.name());
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+    }
+    let names: Vec<String> = columns.iter().map(|column| quote_ident(&column.name)).collect();
+    let names = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
+    parse_query(&format!("SELECT {names} FROM {}.{}", quote_ident(table.schema()), quote_ident(table.name())))
 }
 
 fn copy_query(
@@ -252,20 +273,25 @@ fn copied_table(view: &View, name: &Name, direction: &str) -> Result<Arc<Table>>
         Some(Relation::Index(..)) => {
             Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is an index", name.name)))
         }
-        Some(other) => {
-            let error = SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("cannot copy {direction} {} \"{}\"", other.kind(), name.name),
-            );
-            Err(match (direction, other) {
-                ("from", Relation::View(_)) => error.hint("Try the COPY (SELECT ...) TO variant."),
-                (_, Relation::View(_)) => {
-                    error.hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger.")
-                }
-                _ => error,
-            })
-        }
-        None => Err(view.missing(name, "relation")),
+        Some(other) => Err(not_copied(name, direction, other.kind())),
+        None => Err(match name.of_system() {
+            Some(system) if system.kind() == "view" => not_copied(name, direction, "view"),
+            Some(_) => {
+                SqlError::unsupported(format!("changing the rows of the system table \"{}\"", name.name))
+            }
+            None => view.missing(name, "relation"),
+        }),
+    }
+}
+
+/// Returns the error for a relation of a kind whose rows COPY does not read or write.
+fn not_copied(name: &Name, direction: &str, kind: &str) -> SqlError {
+    let message = format!("cannot copy {direction} {kind} \"{}\"", name.name);
+    let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+    match (direction, kind) {
+        ("from", "view") => error.hint("Try the COPY (SELECT ...) TO variant."),
+        (_, "view") => error.hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."),
+        _ => error,
     }
 }
 
