@@ -147,7 +147,7 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     for (i, column) in planned.columns.iter().enumerate() {
         let ty = match column.ty.ty {
             Type::Unknown => ColumnType { ty: Type::Text, modifier: -1 },
-            Type::Record if is_row_of_relation(&query, i) => {
+            Type::Record if !is_anonymous_row(&query, i) => {
                 return Err(SqlError::unsupported("a view with a column of a row type"));
             }
             ty if ty.is_pseudo() => {
@@ -181,28 +181,33 @@ pub(super) fn create_view(ddl: &mut Ddl<'_>, create: &CreateView) -> Result<Tag>
     tag("CREATE VIEW")
 }
 
-/// True if an item of the select list is the row of a relation of the catalog, whose type PostgreSQL has.
-fn is_row_of_relation(query: &Query, item: usize) -> bool {
+/// True if an item of the select list is a row of no named type: a constructed one, or one of a subquery in FROM.
+fn is_anonymous_row(query: &Query, item: usize) -> bool {
     struct Find<'n>(&'n str);
     impl Visitor for Find<'_> {
         type Break = ();
         fn visit_table(&mut self, table: &TableReference) -> ControlFlow<()> {
             match table {
-                TableReference::Relation(relation) => {
-                    let alias = relation.alias.as_ref().map_or(&relation.name.name, |alias| &alias.name);
-                    let is_found = relation.name.schema.is_some() && *alias.name == *self.0;
-                    if is_found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                TableReference::Subquery(subquery) => {
+                    if *subquery.alias.name.name == *self.0 {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
                 }
                 table => self.walk_table(table),
             }
         }
     }
     let QueryBody::Select(select) = &query.body else { return false };
-    let Some(Expr::Column(column)) = select.targets.get(item).map(|target| &target.value) else {
-        return false;
-    };
-    let name = column.fields.last().map_or("", |name| &*name.name);
-    select.from.iter().any(|table| Find(name).visit_table(table).is_break())
+    match select.targets.get(item).map(|target| &target.value) {
+        Some(Expr::Row(_)) => true,
+        Some(Expr::Column(column)) => {
+            let name = column.fields.last().map_or("", |name| &*name.name);
+            select.from.iter().any(|table| Find(name).visit_table(table).is_break())
+        }
+        _ => false,
+    }
 }
 
 /// Fails unless a view that is replaced keeps its columns.
