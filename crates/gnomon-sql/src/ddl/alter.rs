@@ -246,7 +246,7 @@ impl Pass {
                 }
                 AlterColumn::Type { .. } => Pass::Types,
                 AlterColumn::SetDefault(_) | AlterColumn::AddIdentity { .. } => Pass::Defaults,
-                AlterColumn::SetNotNull | AlterColumn::SetIdentity { .. } => Pass::Attributes,
+                AlterColumn::SetNotNull => Pass::Attributes,
                 _ => Pass::Others,
             },
             _ => Pass::Others,
