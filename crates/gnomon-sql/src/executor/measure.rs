@@ -55,15 +55,17 @@ impl Measures {
 
     /// Returns a source of a node's rows that measures them, if nodes are measured.
     pub(super) fn around(&self, plan: &Plan, source: Box<dyn RowSource>) -> Box<dyn RowSource> {
+        match self.measured(plan, source) {
+            Ok(measured) => Box::new(measured),
+            Err(source) => source,
+        }
+    }
+
+    /// Returns a source that measures another, or that itself if nodes are not measured.
+    pub(super) fn measured<S>(&self, plan: &Plan, source: S) -> std::result::Result<MeasuredSource<S>, S> {
         match &self.0 {
-            Some(board) => Box::new(MeasuredSource {
-                source,
-                node: plan.address(),
-                board: board.clone(),
-                has_begun: false,
-                has_rows: false,
-            }),
-            None => source,
+            Some(board) => Ok(MeasuredSource::new(source, plan, board)),
+            None => Err(source),
         }
     }
 
@@ -89,8 +91,13 @@ impl Measures {
 
     /// Notes that the condition of a node has removed a row.
     pub(super) fn note_removed(&self, node: &impl Measured) {
+        self.note_removed_rows(node, 1);
+    }
+
+    /// Notes that the condition of a node has removed rows.
+    pub(super) fn note_removed_rows(&self, node: &impl Measured, rows: usize) {
         if let Some(board) = &self.0 {
-            board.runs.lock().entry(node.address()).or_default().removed += 1;
+            board.runs.lock().entry(node.address()).or_default().removed += rows as u64;
         }
     }
 }
@@ -119,29 +126,42 @@ impl Board {
     }
 }
 
-struct MeasuredSource {
-    source: Box<dyn RowSource>,
+/// A source that is measured.
+pub(super) struct MeasuredSource<S> {
+    source: S,
     node: usize,
     board: Arc<Board>,
     has_begun: bool,
     has_rows: bool,
 }
 
-impl RowSource for MeasuredSource {
-    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+impl<S> MeasuredSource<S> {
+    fn new(source: S, plan: &Plan, board: &Arc<Board>) -> MeasuredSource<S> {
+        let (node, board) = (plan.address(), board.clone());
+        MeasuredSource { source, node, board, has_begun: false, has_rows: false }
+    }
+
+    /// Asks the source, and notes how many rows it has given and how long that took.
+    pub(super) fn measured<R>(&mut self, ask: impl FnOnce(&mut S) -> R, rows: impl FnOnce(&R) -> usize) -> R {
         let before = self.board.now();
-        let row = self.source.next(ctx);
+        let answer = ask(&mut self.source);
         let took = self.board.now().saturating_sub(before);
-        let is_row = matches!(row, Ok(Some(_)));
+        let rows = rows(&answer);
         let mut runs = self.board.runs.lock();
         let run = runs.entry(self.node).or_default();
         run.loops += u64::from(!self.has_begun);
-        run.rows += u64::from(is_row);
+        run.rows += rows as u64;
         run.total += took;
         if !self.has_rows {
             run.startup += took;
         }
-        (self.has_begun, self.has_rows) = (true, self.has_rows || is_row);
-        row
+        (self.has_begun, self.has_rows) = (true, self.has_rows || rows > 0);
+        answer
+    }
+}
+
+impl RowSource for MeasuredSource<Box<dyn RowSource>> {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
+        self.measured(|source| source.next(ctx), |row| usize::from(matches!(row, Ok(Some(_)))))
     }
 }

@@ -6,7 +6,7 @@
 //! binds and plans once, and each execution opens the plan anew.
 //!
 //! Each node of a plan opens as a [`RowSource`], which holds where it stands and borrows the transaction only for
-//! the call. What can stream does; sorts, hashes and the kept side of a join hold their rows in memory, counted
+//! the call. Aggregates take their input in batches of columns where they can ([`batch`]). What can stream does; sorts, hashes and the kept side of a join hold their rows in memory, counted
 //! against the statement's limit. Values of an enclosing query's row reach a subquery, and values of a join's outer row
 //! its inner side, through numbered slots of the execution ([`ExecContext`]), never by nested scopes at run time.
 //!
@@ -19,6 +19,7 @@
 //! - [`VirtualTable`]: a table whose rows are computed.
 
 mod aggregate;
+mod batch;
 mod context;
 pub mod expr;
 mod join;

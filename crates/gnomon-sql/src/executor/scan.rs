@@ -347,45 +347,47 @@ struct TableSource {
     state: TableState,
 }
 
-enum TableState {
+/// Where a scan of a table stands.
+pub(super) enum TableState {
     New,
     Points(std::vec::IntoIter<Vec<u8>>),
     Ranges(Box<RangeScan>),
 }
 
-impl TableSource {
-    fn start(&self, ctx: &mut ExecContext<'_>) -> Result<TableState> {
-        let table = &self.node.table;
-        let ranges = match &self.node.access {
-            Access::Full(_) => vec![KeyRange::all()],
-            Access::Key(access) => match key_ranges(table, access, ctx)? {
-                Ranges::Points(keys) => return Ok(TableState::Points(keys.into_iter())),
-                Ranges::Ranges(ranges) => ranges,
-            },
-            Access::Address(access) => {
-                return Ok(TableState::Points(addressed(table, access, ctx)?.into_iter()));
-            }
-            Access::Current(cursor) => {
-                let key = ctx.current_row(cursor, table)?;
-                return Ok(TableState::Points(Vec::from_iter(key).into_iter()));
-            }
-        };
-        let places = places(table, self.node.pruning.as_deref(), ctx)?;
-        ctx.reserve(places.len().saturating_sub(1).saturating_mul(ranges.len()).saturating_mul(96))?;
-        let placed = match &places[..] {
-            [place] => ranges.into_iter().map(|range| (*place, range)).collect(),
-            _ => places
-                .iter()
-                .flat_map(|place| ranges.iter().map(|range| (*place, range.clone())))
-                .collect::<Vec<_>>(),
-        };
-        Ok(TableState::Ranges(Box::new(RangeScan::new(placed))))
-    }
+/// Finds where a scan looks.
+pub(super) fn start(node: &plan::TableScan, ctx: &mut ExecContext<'_>) -> Result<TableState> {
+    let table = &node.table;
+    let ranges = match &node.access {
+        Access::Full(_) => vec![KeyRange::all()],
+        Access::Key(access) => match key_ranges(table, access, ctx)? {
+            Ranges::Points(keys) => return Ok(TableState::Points(keys.into_iter())),
+            Ranges::Ranges(ranges) => ranges,
+        },
+        Access::Address(access) => {
+            return Ok(TableState::Points(addressed(table, access, ctx)?.into_iter()));
+        }
+        Access::Current(cursor) => {
+            let key = ctx.current_row(cursor, table)?;
+            return Ok(TableState::Points(Vec::from_iter(key).into_iter()));
+        }
+    };
+    let places = places(table, node.pruning.as_deref(), ctx)?;
+    ctx.reserve(places.len().saturating_sub(1).saturating_mul(ranges.len()).saturating_mul(96))?;
+    let placed = match &places[..] {
+        [place] => ranges.into_iter().map(|range| (*place, range)).collect(),
+        _ => places
+            .iter()
+            .flat_map(|place| ranges.iter().map(|range| (*place, range.clone())))
+            .collect::<Vec<_>>(),
+    };
+    Ok(TableState::Ranges(Box::new(RangeScan::new(placed))))
+}
 
+impl TableSource {
     /// The next candidate: its located row key and its stored row.
     fn candidate(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if matches!(self.state, TableState::New) {
-            self.state = self.start(ctx)?;
+            self.state = start(&self.node, ctx)?;
         }
         let table = &self.node.table;
         let (index, direction, relation) = match &self.node.access {
@@ -439,10 +441,10 @@ impl TableSource {
 }
 
 /// Ranges of a table's rows, or of the entries of an index, one after another.
-struct RangeScan {
+pub(super) struct RangeScan {
     ranges: std::vec::IntoIter<(Place, KeyRange)>,
     /// The place of the present range.
-    place: Place,
+    pub(super) place: Place,
     cursor: Option<Cursor>,
 }
 
@@ -452,7 +454,7 @@ impl RangeScan {
     }
 
     /// The next row's or entry's key and value; it is at `place`. Scans are counted as those of `relation`.
-    fn next(
+    pub(super) fn next(
         &mut self,
         table: &Table,
         index: Option<&Index>,

@@ -70,6 +70,12 @@ pub fn encode(out: &mut Vec<u8>, datum: &Datum, descending: bool, nulls_first: b
     }
 }
 
+/// Appends a text, as [`encode`] in ascending order.
+pub(super) fn encode_text(out: &mut Vec<u8>, text: &str) {
+    out.push(VALUE);
+    encode_bytes(out, text.as_bytes());
+}
+
 /// The key of several columns; shorter than `columns` if there are fewer values (a prefix).
 pub fn encode_row(datums: &[Datum], columns: &[KeyColumn]) -> Vec<u8> {
     let mut out = Vec::with_capacity(datums.len() * 9);

@@ -28,6 +28,7 @@ pub mod acl;
 pub mod binary;
 pub mod cast;
 pub mod collation;
+pub mod column;
 pub mod compare;
 mod context;
 pub mod counted;

@@ -29,7 +29,11 @@
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-use super::{ColumnType, Datum, Interval, Numeric, Row, Scalar, Tid, Type, compare, text};
+use super::{
+    ColumnType, Datum, Interval, Numeric, Row, Scalar, Tid, Type,
+    column::{Column, Decimal},
+    compare, text,
+};
 use crate::{Result, SqlError, SqlState};
 
 fn damaged() -> SqlError {
@@ -235,6 +239,39 @@ pub fn decode_columns(
     Ok(nulls.count)
 }
 
+/// Reads the columns at the ascending positions `wanted`, each to the end of the column of `out` at its place. Those that
+/// the row was stored without are NULL.
+///
+/// # Errors
+/// As [`decode_columns`]. The columns of `out` have different lengths then.
+pub fn decode_to_columns(
+    bytes: &[u8],
+    columns: &[ColumnType],
+    wanted: &[usize],
+    out: &mut [Column],
+) -> Result<()> {
+    let mut reader = Reader { bytes };
+    let nulls = reader.header(columns.len())?;
+    let mut next = 0;
+    for (&position, out) in wanted.iter().zip(out) {
+        if position >= nulls.count {
+            out.push_null();
+            continue;
+        }
+        for (index, skipped) in columns.iter().enumerate().take(position).skip(next) {
+            if !nulls.is_null(index) {
+                reader.skip(skipped.ty)?;
+            }
+        }
+        match nulls.is_null(position) {
+            true => out.push_null(),
+            false => reader.value_to_column(columns[position], out)?,
+        }
+        next = position + 1;
+    }
+    Ok(())
+}
+
 struct Nulls<'a> {
     count: usize,
     bits: &'a [u8],
@@ -298,6 +335,26 @@ impl<'a> Reader<'a> {
             width => width.into(),
         };
         self.slice(length).map(|_| ())
+    }
+
+    /// Reads a value to the end of a column.
+    fn value_to_column(&mut self, column: ColumnType, out: &mut Column) -> Result<()> {
+        let before = self.bytes;
+        let is_read = match column.ty {
+            Type::Int4 | Type::Date => out.push_integer(i32::from_le_bytes(self.array()?).into()),
+            Type::Int8 | Type::Time | Type::Timestamp | Type::Timestamptz => {
+                out.push_integer(i64::from_le_bytes(self.array()?))
+            }
+            Type::Int2 => out.push_integer(i16::from_le_bytes(self.array()?).into()),
+            Type::Text | Type::Varchar | Type::Name => out.push_text(self.text()?),
+            Type::Numeric => read_decimal(self.sized()?)?.is_some_and(|value| out.push_decimal(value)),
+            _ => false,
+        };
+        if !is_read {
+            self.bytes = before;
+            out.push(self.value(column)?);
+        }
+        Ok(())
     }
 
     fn value(&mut self, column: ColumnType) -> Result<Datum> {
@@ -366,6 +423,26 @@ fn read_elements(bytes: &[u8], scalar: Scalar, modifier: i32) -> Result<Row> {
         elements.push(if nulls.is_null(index) { Datum::Null } else { reader.value(column)? });
     }
     if reader.bytes.is_empty() { Ok(elements) } else { Err(damaged()) }
+}
+
+/// Reads a numeric of few digits; none if it is another.
+fn read_decimal(bytes: &[u8]) -> Result<Option<Decimal>> {
+    let mut reader = Reader { bytes };
+    let [kind @ (0 | 1)] = reader.array()? else { return Ok(None) };
+    let scale = reader.varint()?;
+    let Some(scale) =
+        u16::try_from(scale).ok().filter(|scale| i64::from(*scale) <= super::numeric::SCALE_MAX)
+    else {
+        return Ok(None);
+    };
+    let mut magnitude = [0; 16];
+    // The highest bit is the sign's.
+    match magnitude[..15].get_mut(..reader.bytes.len()) {
+        Some(digits) => digits.copy_from_slice(reader.bytes),
+        None => return Ok(None),
+    }
+    let magnitude = i128::from_le_bytes(magnitude);
+    Ok(Some(Decimal { units: if kind == 1 { -magnitude } else { magnitude }, scale }))
 }
 
 pub(super) fn read_numeric(bytes: &[u8]) -> Result<Numeric> {

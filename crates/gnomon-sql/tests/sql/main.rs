@@ -3,6 +3,7 @@
 mod absent;
 mod advisory_locks;
 mod again;
+mod batches;
 mod calls;
 mod cascades;
 mod clauses;

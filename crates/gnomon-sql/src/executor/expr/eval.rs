@@ -258,7 +258,8 @@ impl Expr {
         Ok(is_true(&self.eval(row, ctx)?))
     }
 
-    fn misplaced(&self) -> SqlError {
+    /// Returns the error of an expression on a row that is not the one it was planned for.
+    pub(in crate::executor) fn misplaced(&self) -> SqlError {
         SqlError::new(SqlState::INTERNAL_ERROR, "an expression was planned for a row of another shape")
     }
 }
@@ -358,7 +359,11 @@ fn any_all(
 }
 
 /// Calls a function. A transaction that draws from a sequence locks it, so that it stays as it is until the transaction ends.
-fn call(function: &FunctionRef, args: &[Datum], ctx: &mut ExecContext<'_>) -> Result<Datum> {
+pub(in crate::executor) fn call(
+    function: &FunctionRef,
+    args: &[Datum],
+    ctx: &mut ExecContext<'_>,
+) -> Result<Datum> {
     if let (true, [Datum::Oid(sequence), ..]) = (function.draws(), args) {
         ctx.txn.lock_name(u64::from(*sequence), TreeLock::IntentionExclusive)?;
     }

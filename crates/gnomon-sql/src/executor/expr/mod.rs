@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub use display::DisplayExpr;
-pub(super) use eval::List;
+pub(super) use eval::{List, call};
 pub use part::Part;
 
 /// Less stack than this, in bytes, is not left to a function that recurses over expressions.

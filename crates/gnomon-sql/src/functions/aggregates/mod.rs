@@ -24,6 +24,7 @@ use crate::{
     Result, SqlError, SqlState,
     types::{
         Datum, Interval, Numeric, Scalar, Type,
+        column::{Column, Decimal, Values},
         compare::compare,
         datetime::arithmetic,
         format_type,
@@ -38,6 +39,30 @@ pub trait Accumulator: Send {
     /// # Errors
     /// Overflow, mostly.
     fn step(&mut self, arguments: &[Datum]) -> Result<()>;
+
+    /// Takes so many rows of an aggregate without arguments.
+    ///
+    /// # Errors
+    /// As [`Accumulator::step`].
+    fn step_rows(&mut self, rows: usize) -> Result<()> {
+        (0..rows).try_for_each(|_| self.step(&[]))
+    }
+
+    /// Takes one row's only argument, from a column.
+    ///
+    /// # Errors
+    /// As [`Accumulator::step`].
+    fn step_value(&mut self, column: &Column, at: usize) -> Result<()> {
+        self.step(&[column.get(at)])
+    }
+
+    /// Takes the only argument of each row of a column.
+    ///
+    /// # Errors
+    /// As [`Accumulator::step`].
+    fn step_column(&mut self, column: &Column) -> Result<()> {
+        (0..column.rows()).try_for_each(|at| self.step_value(column, at))
+    }
 
     /// Takes the direct arguments of an ordered-set aggregate, before the rows come in their order. A row that is to be
     /// compared with those of the group is given as bytes that compare as WITHIN GROUP orders, and so are the rows.
@@ -329,6 +354,16 @@ struct Count {
 }
 
 impl Accumulator for Count {
+    fn step_rows(&mut self, rows: usize) -> Result<()> {
+        self.rows += rows as i64;
+        Ok(())
+    }
+
+    fn step_value(&mut self, column: &Column, at: usize) -> Result<()> {
+        self.rows += i64::from(self.all || !column.is_null(at));
+        Ok(())
+    }
+
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if self.all || !any(arguments, 0)?.is_null() {
             self.rows += 1;
@@ -375,6 +410,26 @@ impl IntegerSum {
 }
 
 impl Accumulator for IntegerSum {
+    fn step_value(&mut self, column: &Column, at: usize) -> Result<()> {
+        let Values::Integers(_, values) = column.values() else { return self.step(&[column.get(at)]) };
+        if !column.is_null(at) {
+            self.sum += i128::from(values[at]);
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn step_column(&mut self, column: &Column) -> Result<()> {
+        match (column.values(), column.nulls()) {
+            (Values::Integers(_, values), []) => {
+                self.sum += values.iter().map(|value| i128::from(*value)).sum::<i128>();
+                self.count += values.len() as i64;
+                Ok(())
+            }
+            _ => (0..column.rows()).try_for_each(|at| self.step_value(column, at)),
+        }
+    }
+
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if !any(arguments, 0)?.is_null() {
             // 2^64 rows of the largest bigint would fit.
@@ -421,8 +476,8 @@ struct LargestScale {
 }
 
 impl LargestScale {
-    fn add(&mut self, number: &Numeric) {
-        let scale = number.scale();
+    /// Adds a number of a scale.
+    fn add(&mut self, scale: i64) {
         if scale > self.scale {
             *self = LargestScale { scale, count: 0 };
         }
@@ -441,7 +496,10 @@ fn is_finite(number: &Numeric) -> bool {
 }
 
 struct SumNumeric {
+    /// The sum but for what `recent` holds.
     sum: Numeric,
+    /// The sum of numbers of few digits that came last.
+    recent: Decimal,
     count: i64,
     largest: LargestScale,
     average: bool,
@@ -449,17 +507,46 @@ struct SumNumeric {
 
 impl SumNumeric {
     fn new(average: bool) -> SumNumeric {
-        SumNumeric { sum: Numeric::zero(), count: 0, largest: LargestScale::default(), average }
+        let (sum, recent, largest) = (Numeric::zero(), Decimal::default(), LargestScale::default());
+        SumNumeric { sum, recent, count: 0, largest, average }
+    }
+}
+
+impl SumNumeric {
+    /// Adds what came last to the rest.
+    fn settle(&mut self) -> Result<()> {
+        if self.recent.units != 0 || self.recent.scale != 0 {
+            self.sum = self.sum.add(&Numeric::from(std::mem::take(&mut self.recent)))?;
+        }
+        Ok(())
     }
 }
 
 impl Accumulator for SumNumeric {
+    fn step_value(&mut self, column: &Column, at: usize) -> Result<()> {
+        let Values::Decimals(values) = column.values() else { return self.step(&[column.get(at)]) };
+        if column.is_null(at) {
+            return Ok(());
+        }
+        let value = values[at];
+        match self.recent.plus(value) {
+            Some(sum) => self.recent = sum,
+            None => {
+                self.settle()?;
+                self.recent = value;
+            }
+        }
+        self.count += 1;
+        self.largest.add(value.scale.into());
+        Ok(())
+    }
+
     fn step(&mut self, arguments: &[Datum]) -> Result<()> {
         if !any(arguments, 0)?.is_null() {
             let value = numeric(arguments, 0)?;
             self.sum = self.sum.add(value)?;
             self.count += 1;
-            self.largest.add(value);
+            self.largest.add(value.scale());
         }
         Ok(())
     }
@@ -472,6 +559,7 @@ impl Accumulator for SumNumeric {
         if any(arguments, 0)?.is_null() {
             return Ok(true);
         }
+        self.settle()?;
         let value = numeric(arguments, 0)?;
         self.count -= 1;
         if !is_finite(&self.sum) || !self.largest.remove(value, self.count) {
@@ -488,6 +576,7 @@ impl Accumulator for SumNumeric {
         if self.count == 0 {
             return Ok(Datum::Null);
         }
+        self.settle()?;
         Ok(Datum::Numeric(if self.average {
             self.sum.div(&Numeric::from(self.count))?
         } else {

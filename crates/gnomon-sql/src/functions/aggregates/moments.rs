@@ -67,7 +67,7 @@ impl Accumulator for NumericMoments {
         self.count += 1;
         self.sum = self.sum.add_exactly(&value);
         self.squares = self.squares.add_exactly(&value.mul_exactly(&value));
-        self.largest.add(&value);
+        self.largest.add(value.scale());
         Ok(())
     }
 

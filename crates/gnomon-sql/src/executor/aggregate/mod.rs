@@ -1,5 +1,7 @@
 //! Groups by hash, in the order in which they first appear, and their aggregates.
 
+mod batches;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
@@ -18,7 +20,7 @@ use super::{
 use crate::{
     Result,
     functions::{Accumulator, Direct},
-    types::{Datum, Row},
+    types::{Datum, Row, column::Column},
 };
 
 /// State of an aggregate after the rows of a group so far.
@@ -40,6 +42,24 @@ impl State {
             seen: HashSet::new(),
             waiting: Vec::new(),
         }
+    }
+
+    /// Takes rows of an aggregate without arguments.
+    fn step_rows(&mut self, rows: usize, ctx: &mut ExecContext<'_>) -> Result<()> {
+        self.accumulator.step_rows(rows)?;
+        self.count(ctx)
+    }
+
+    /// Takes a value of a column.
+    fn step_value(&mut self, column: &Column, at: usize, ctx: &mut ExecContext<'_>) -> Result<()> {
+        self.accumulator.step_value(column, at)?;
+        self.count(ctx)
+    }
+
+    /// Takes all values of a column.
+    fn step_column(&mut self, column: &Column, ctx: &mut ExecContext<'_>) -> Result<()> {
+        self.accumulator.step_column(column)?;
+        self.count(ctx)
     }
 
     fn add(&mut self, call: &AggregateCall, row: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
@@ -79,6 +99,11 @@ impl State {
     /// Feeds the accumulator, and counts what it grows.
     fn step(&mut self, args: &[Datum], ctx: &mut ExecContext<'_>) -> Result<()> {
         self.accumulator.step(args)?;
+        self.count(ctx)
+    }
+
+    /// Counts what the accumulator has grown.
+    fn count(&mut self, ctx: &mut ExecContext<'_>) -> Result<()> {
         let bytes = self.accumulator.bytes();
         if bytes > self.counted {
             ctx.reserve(bytes - self.counted)?;
@@ -127,6 +152,9 @@ impl AggregateSource {
 
     fn group(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Group>> {
         let node = &self.node;
+        if let Some(groups) = batches::group(node, ctx)? {
+            return Ok(groups);
+        }
         let states = || node.calls.iter().map(State::new).collect::<Vec<_>>();
         let mut input = open(&node.input, &ctx.measures);
         let all: Vec<usize> = (0..node.keys.len()).collect();
@@ -152,9 +180,7 @@ impl AggregateSource {
                     Some(match found.entry((number, key)) {
                         std::collections::hash_map::Entry::Occupied(entry) => *entry.get(),
                         std::collections::hash_map::Entry::Vacant(entry) => {
-                            ctx.reserve(
-                                entry.key().1.len() + row_bytes(&keys) + 96 * (1 + node.calls.len()),
-                            )?;
+                            ctx.reserve(entry.key().1.len() + node.group_bytes(&keys))?;
                             entry.insert(groups.len());
                             groups.push((number, keys, states()));
                             groups.len() - 1
@@ -192,6 +218,11 @@ impl RowSource for AggregateSource {
 }
 
 impl plan::Aggregate {
+    /// The memory that a group takes beside the key that it is found by, in bytes.
+    fn group_bytes(&self, keys: &[Datum]) -> usize {
+        row_bytes(keys) + 96 * (1 + self.calls.len())
+    }
+
     /// The value of a call of GROUPING in a grouping set: a bit for each of its keys, set if the set has it not.
     fn grouping(&self, set: usize, mask: &[usize]) -> i32 {
         let grouped = |key: &usize| self.sets.as_ref().is_none_or(|sets| sets[set].contains(key));
