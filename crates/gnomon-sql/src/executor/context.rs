@@ -186,7 +186,12 @@ impl<'a> ExecContext<'a> {
 
     /// Called for every row: looks at the interrupt now and then.
     pub(super) fn tick(&mut self) -> Result<()> {
-        self.state.rows += 1;
+        self.tick_rows(1)
+    }
+
+    /// Called for rows, as [`ExecContext::tick`] for each.
+    pub(super) fn tick_rows(&mut self, rows: usize) -> Result<()> {
+        self.state.rows += rows as u64;
         if self.state.rows < self.state.next_check {
             return Ok(());
         }

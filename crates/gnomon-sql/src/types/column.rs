@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use num_bigint::BigInt;
 
-use super::{Datum, Numeric, Type, keys};
+use super::{Datum, Numeric, Type, keys, limit::datum_bytes};
 
 /// Values of one type.
 #[derive(Clone, Debug)]
@@ -159,6 +159,18 @@ impl Texts {
     }
 }
 
+impl Values {
+    /// Returns no values in the same form.
+    fn emptied(&self) -> Values {
+        match self {
+            Values::Integers(ty, _) => Values::Integers(*ty, Vec::new()),
+            Values::Decimals(_) => Values::Decimals(Vec::new()),
+            Values::Texts(_) => Values::Texts(Texts::default()),
+            Values::Others(_) => Values::Others(Vec::new()),
+        }
+    }
+}
+
 impl Column {
     /// Returns a column for values of a type, empty.
     pub fn of(ty: Type) -> Column {
@@ -179,6 +191,16 @@ impl Column {
     /// Returns a column of numerics. `nulls` is empty if none is NULL.
     pub fn of_decimals(values: Vec<Decimal>, nulls: Vec<bool>) -> Column {
         Column { values: Values::Decimals(values), nulls }
+    }
+
+    /// Returns a column of single values.
+    pub fn of_values(values: Vec<Datum>) -> Column {
+        Column { values: Values::Others(values), nulls: Vec::new() }
+    }
+
+    /// Returns a column of so many NULLs.
+    pub fn of_nulls(rows: usize) -> Column {
+        Column::of_values(vec![Datum::Null; rows])
     }
 
     /// Its values.
@@ -300,6 +322,49 @@ impl Column {
             Values::Others(values) => keys::encode(out, &values[at], false, false),
             _ => keys::encode(out, &self.get(at), false, false),
         }
+    }
+
+    /// The memory of its values, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.nulls.len()
+            + match &self.values {
+                Values::Integers(_, values) => size_of_val(&values[..]),
+                Values::Decimals(values) => size_of_val(&values[..]),
+                Values::Texts(texts) => texts.text.len() + size_of_val(&texts.ends[..]),
+                Values::Others(values) => {
+                    values.iter().map(|value| size_of::<Datum>() + datum_bytes(value)).sum()
+                }
+            }
+    }
+
+    /// Appends the values of another column of the same type.
+    pub fn append(&mut self, other: Column) {
+        let (rows, more) = (self.rows(), other.rows());
+        match (&mut self.values, &other.values) {
+            (Values::Integers(_, values), Values::Integers(_, others)) => values.extend(others),
+            (Values::Decimals(values), Values::Decimals(others)) => values.extend(others),
+            (Values::Texts(texts), Values::Texts(others)) => {
+                (0..more).for_each(|at| texts.push(others.get(at)))
+            }
+            _ => return (0..more).for_each(|at| self.push(other.get(at))),
+        }
+        if !self.nulls.is_empty() || !other.nulls.is_empty() {
+            self.nulls.resize(rows, false);
+            self.nulls.extend(other.nulls);
+            self.nulls.resize(rows + more, false);
+        }
+    }
+
+    /// As [`Column::take`], with NULL for positions behind the last.
+    pub fn take_or_null(&self, positions: &[u32]) -> Column {
+        if positions.iter().all(|at| (*at as usize) < self.rows()) {
+            return self.take(positions);
+        }
+        let value =
+            |at: &u32| if (*at as usize) < self.rows() { self.get(*at as usize) } else { Datum::Null };
+        let mut taken = Column { values: self.values.emptied(), nulls: Vec::new() };
+        positions.iter().for_each(|at| taken.push(value(at)));
+        taken
     }
 
     /// Returns the values at these positions.

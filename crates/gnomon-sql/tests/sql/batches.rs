@@ -39,6 +39,12 @@ fn session() -> Session {
              FROM generate_series(1, {ROWS}) AS k(k)"
         ),
     );
+    // Keys that come several times, once or never, and NULLs.
+    ok(
+        &mut s,
+        "CREATE TABLE k AS SELECT (k % 90 - 20)::int AS x, CASE WHEN k % 8 <> 0 THEN 'text ' || k % 50 END AS text, \
+         CASE WHEN k % 6 <> 0 THEN k END AS z, (k % 30)::numeric / 8 AS eighths FROM generate_series(1, 120) AS k(k)",
+    );
     s
 }
 
@@ -142,8 +148,19 @@ impl Maker {
             })
             .collect();
         let filter = self.condition(2);
-        let source =
-            self.of(&["r", "r", "(SELECT * FROM r WHERE id > 1000 OFFSET 0) AS q", "r WHERE id < 0"]);
+        let source = self.of(&[
+            "r",
+            "r",
+            "(SELECT * FROM r WHERE id > 1000 OFFSET 0) AS q",
+            "r WHERE id < 0",
+            "r JOIN k ON k.x = r.s",
+            "r JOIN k ON k.x = r.i AND k.z > r.s",
+            "r LEFT JOIN k ON k.text = r.t",
+            "r LEFT JOIN k ON k.x = r.s AND k.text = r.t",
+            "r JOIN (SELECT x + 1 AS x FROM k WHERE z < 50) AS k ON k.x = r.b",
+            "r LEFT JOIN (SELECT * FROM k WHERE x > 1000) AS k ON k.x = r.s",
+            "r JOIN k ON k.eighths = r.n",
+        ]);
         move |more| {
             let list = keys.iter().chain(&calls).cloned().collect::<Vec<_>>().join(", ");
             let both = if source.contains("WHERE id <") { "AND" } else { "WHERE" };

@@ -58,6 +58,26 @@ impl Evaluated<'_> {
         }
     }
 
+    /// Returns the value for a row as an integer, if it is one, a date, a time or a boolean.
+    pub(in crate::executor) fn integral(&self, at: usize) -> Option<i64> {
+        match self {
+            Evaluated::Column(column) => match column.values() {
+                Values::Integers(_, values) => Some(values[at]),
+                Values::Others(values) => integral(&values[at]),
+                Values::Decimals(_) | Values::Texts(_) => None,
+            },
+            Evaluated::Constant(value) => integral(value),
+        }
+    }
+
+    /// Returns the values as a column of so many rows.
+    pub(in crate::executor) fn into_column(self, rows: usize) -> Column {
+        match self {
+            Evaluated::Column(column) => column.into_owned(),
+            Evaluated::Constant(value) => Column::of_values(vec![value; rows]),
+        }
+    }
+
     /// Appends the value for a row, as [`Column::encode`].
     pub(in crate::executor) fn encode(&self, at: usize, out: &mut Vec<u8>) {
         match self {

@@ -1,7 +1,7 @@
 //! Rows in batches of columns, for operators that read all of their input.
 //!
 //! A [`Batch`] holds the columns of up to [`ROWS_MAX`] rows. Its sources read a table's rows straight into columns
-//! ([`scan`]) and leave out those that a condition does not hold for ([`filter`]); expressions are evaluated for a whole
+//! ([`scan`]), join them by hash ([`join`]) and leave out those that a condition does not hold for; expressions are evaluated for a whole
 //! batch ([`eval`]), and aggregates take its values in loops.
 //!
 //! They return what the row sources of the same plan return. A condition is tested for a row only if those before it in
@@ -11,6 +11,7 @@
 //! expression is volatile. Plans that have no batches ([`open`] returns none) are run by rows.
 
 mod eval;
+mod join;
 mod scan;
 
 use std::sync::Arc;
@@ -23,7 +24,10 @@ use super::{
     measure::MeasuredSource,
     plan::{self, Plan},
 };
-use crate::{Result, types::column::Column};
+use crate::{
+    Result,
+    types::{Row, column::Column},
+};
 
 /// The largest number of rows of a batch.
 const ROWS_MAX: usize = 1024;
@@ -43,6 +47,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// Returns a single row.
+    fn of_row(row: Row) -> Batch {
+        Batch { rows: 1, columns: row.into_iter().map(|value| Column::of_values(vec![value])).collect() }
+    }
+
     /// Number of rows.
     pub(super) fn rows(&self) -> usize {
         self.rows
@@ -86,6 +95,10 @@ pub(super) fn open(plan: &Plan, measures: &Measures) -> Option<Box<dyn BatchSour
         Plan::Filter(node) if is_evaluated_at_once(&node.condition) => {
             Box::new(FilterBatches { input: open(&node.input, measures)?, node: node.clone() })
         }
+        Plan::Project(node) if node.columns.iter().all(is_evaluated_at_once) => {
+            Box::new(ProjectBatches { input: open(&node.input, measures)?, node: node.clone() })
+        }
+        Plan::HashJoin(node) => Box::new(join::HashJoinBatches::of(node, measures)?),
         _ => return None,
     };
     Some(match measures.measured(plan, source) {
@@ -124,5 +137,20 @@ impl BatchSource for FilterBatches {
             }
         }
         Ok(None)
+    }
+}
+
+/// Evaluates other columns for each row.
+struct ProjectBatches {
+    node: Arc<plan::Project>,
+    input: Box<dyn BatchSource>,
+}
+
+impl BatchSource for ProjectBatches {
+    fn next(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Batch>> {
+        let Some(batch) = self.input.next(ctx)? else { return Ok(None) };
+        let column = |expr| Ok(eval(expr, &batch, ctx)?.into_column(batch.rows));
+        let columns = self.node.columns.iter().map(column).collect::<Result<_>>()?;
+        Ok(Some(Batch { rows: batch.rows, columns }))
     }
 }
