@@ -3,6 +3,7 @@
 use std::fmt;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use gnomon_engine::{PageSize, Stats};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -45,10 +46,128 @@ pub struct Report {
     /// Of a workload with several kinds of transactions, what was done of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindReport>,
+    /// The bytes that the database has written and takes, if it is in this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
     /// The comparison of the stored data with the committed transactions.
     pub invariant: Invariant,
     #[serde(skip)]
     histogram: Histogram<u64>,
+}
+
+/// The bytes that a database has written since it was made, loading included, up to a checkpoint after the run; and
+/// those that it takes then.
+#[derive(Clone, Debug, Serialize)]
+pub struct Storage {
+    /// Bytes of the keys and values that committed transactions changed.
+    pub user_bytes: u64,
+    /// Bytes written, by kind.
+    pub written: WrittenBytes,
+    /// Bytes written, of all kinds, for each byte changed; none if nothing was changed.
+    pub write_amplification: Option<f64>,
+    /// Bytes of pages read.
+    pub read_bytes: u64,
+    /// Commit batches, or units of a log of pages.
+    pub batches: u64,
+    /// Number of syncs of the pages' files.
+    pub syncs: u64,
+    /// Bytes of the pages in use.
+    pub used_bytes: u64,
+    /// Bytes of the pages' files.
+    pub file_bytes: u64,
+    /// Bytes of the log that opening would read.
+    pub log_bytes: u64,
+}
+
+/// Bytes written, by kind. With a log of pages, pages that are written to their places count as other pages.
+#[derive(Clone, Debug, Serialize)]
+pub struct WrittenBytes {
+    /// Logs.
+    pub log: u64,
+    /// Leaves of trees, large values and other data pages.
+    pub leaves: u64,
+    /// Inner nodes of trees.
+    pub inner: u64,
+    /// Nodes of the page table.
+    pub page_table: u64,
+    /// Bitmaps of space.
+    pub bitmaps: u64,
+    /// Superblocks.
+    pub superblocks: u64,
+    /// Copies of pages that the cleaner made.
+    pub moved: u64,
+    /// Zeros where files grew.
+    pub zeros: u64,
+}
+
+impl WrittenBytes {
+    /// Returns the kinds in order, with their names.
+    fn kinds(&self) -> [(&'static str, u64); 8] {
+        [
+            ("log", self.log),
+            ("leaves", self.leaves),
+            ("inner", self.inner),
+            ("page table", self.page_table),
+            ("bitmaps", self.bitmaps),
+            ("superblocks", self.superblocks),
+            ("moved", self.moved),
+            ("zeros", self.zeros),
+        ]
+    }
+}
+
+impl Storage {
+    /// Takes the figures of a database whose trees have pages of the default size.
+    pub fn of(stats: &Stats) -> Storage {
+        let (done, unit) = (&stats.activity, stats.page_size_min.bytes() as u64);
+        let bytes = |pages: u64| pages * PageSize::DEFAULT.bytes() as u64;
+        let mut written = WrittenBytes {
+            log: done.log_bytes_written,
+            leaves: 0,
+            inner: bytes(done.inner_pages),
+            page_table: bytes(done.table_pages),
+            bitmaps: bytes(done.bitmap_pages),
+            superblocks: bytes(done.root_pages),
+            moved: bytes(done.moved_pages),
+            zeros: done.zeroed_pages * unit,
+        };
+        let others: u64 = written.kinds()[1..].iter().map(|(_, bytes)| bytes).sum();
+        written.leaves = done.bytes_written.saturating_sub(others);
+        let all = (done.bytes_written + done.log_bytes_written) as f64;
+        Storage {
+            user_bytes: done.bytes_changed,
+            written,
+            write_amplification: (done.bytes_changed > 0).then(|| all / done.bytes_changed as f64),
+            read_bytes: done.bytes_read,
+            batches: done.batches,
+            syncs: done.syncs,
+            used_bytes: stats.used_pages * unit,
+            file_bytes: stats.file_pages * unit,
+            log_bytes: stats.log_bytes,
+        }
+    }
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let each = |bytes: u64| bytes as f64 / self.user_bytes.max(1) as f64;
+        if let Some(amplification) = self.write_amplification {
+            let kinds = self.written.kinds().map(|(name, bytes)| format!("{name} {:.2}", each(bytes)));
+            writeln!(f, "bytes written for each byte changed: {amplification:.2} ({})", kinds.join(", "))?;
+        }
+        write!(
+            f,
+            "MiB: changed {:.1}, read {:.1}, in use {:.1}, files {:.1}, log to replay {:.1}; {} batches, {} syncs",
+            mib(self.user_bytes),
+            mib(self.read_bytes),
+            mib(self.used_bytes),
+            mib(self.file_bytes),
+            mib(self.log_bytes),
+            self.batches,
+            self.syncs
+        )
+    }
 }
 
 /// The measurements of one kind of transactions.
@@ -141,9 +260,15 @@ impl Report {
             tps: measured.committed as f64 / measured.seconds,
             latency_us: Latency::of(&measured.latency_us),
             kinds: Vec::new(),
+            storage: None,
             invariant,
             histogram: measured.latency_us.clone(),
         }
+    }
+
+    /// With what the database has written.
+    pub fn with_storage(self, storage: Option<Storage>) -> Report {
+        Report { storage, ..self }
     }
 
     /// With what was done of each kind of transactions.
@@ -274,6 +399,9 @@ impl fmt::Display for Report {
             writeln!(f, "{}", table_of(&self.kinds))?;
         }
         write_histogram(f, &self.histogram)?;
+        if let Some(storage) = &self.storage {
+            writeln!(f, "{storage}")?;
+        }
         self.invariant.fmt(f)
     }
 }

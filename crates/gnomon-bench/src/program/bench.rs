@@ -7,7 +7,9 @@ use gnomon_bench::{
     objects::{self, Objects},
     procedure::voter::Voter,
     recovery::Recovery,
-    workload::{self, Workload, counter::Counter, hotspot::Hotspot, stock::Stock, tpcb::Tpcb},
+    workload::{
+        self, Workload, counter::Counter, hotspot::Hotspot, inserts::Inserts, stock::Stock, tpcb::Tpcb,
+    },
 };
 use gnomon_program::{Failure, Progress};
 
@@ -70,6 +72,18 @@ Examples:
   gnomon bench counter --keys 1                           a single counter
   gnomon bench counter --url postgres://127.0.0.1:5433/gnomon  on a server")]
     Counter(Run<Counter>),
+    /// Inserts of rows with random or ascending keys, and the bytes that are written for them.
+    ///
+    /// Each transaction inserts a row of 108 bytes, or several, into a table that is empty at the beginning; when all
+    /// rows are there the run ends. The report tells the bytes written by kind, for each byte inserted, and the space
+    /// taken. A tree larger than the buffer pool shows what random changes cost. At the end rows and keys are compared,
+    /// and once more after closing and opening the database.
+    #[command(after_help = "\
+Examples:
+  gnomon bench inserts --pool-mib 10 --warm-up 0 --seconds 600 --outstanding 256  a tree of 70 MiB, pool of 10 MiB
+  gnomon bench inserts --order ascending --rows 2000000 --rows-per-transaction 1000  a bulk load
+  gnomon bench inserts --recovery shadow --json  without a log, as JSON")]
+    Inserts(Run<Inserts>),
     /// Transactions on complex objects, which refer to each other's parts.
     ///
     /// Each transaction is a few operations, each on another object; an operation accesses some of the object's parts
@@ -140,6 +154,7 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Hotspot(run) => run.run(),
         Command::Stock(run) => run.run(),
         Command::Counter(run) => run.run(),
+        Command::Inserts(run) => run.run(),
         Command::Objects(run) => run.run(),
         Command::Voter(run) => run.run(),
         Command::Tpcc(run) => run.run(),

@@ -250,6 +250,14 @@ impl GnomonStore {
         &self.database
     }
 
+    /// Takes a checkpoint, if the recovery method leaves that to others.
+    pub fn checkpoint(&self) -> Result<()> {
+        match self.database.checkpoint() {
+            Err(Error::Unsupported(_)) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
     /// Closes the database.
     pub fn close(self) -> Result<()> {
         Ok(self.database.close()?)

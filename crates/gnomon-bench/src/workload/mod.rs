@@ -7,6 +7,7 @@
 
 pub mod counter;
 pub mod hotspot;
+pub mod inserts;
 pub mod stock;
 pub mod tpcb;
 pub mod zipf;
@@ -27,7 +28,7 @@ use serde::Serialize;
 use crate::{
     drive::{Load, Measured},
     recovery::{self, Recovery},
-    report::{Invariant, Report},
+    report::{Invariant, Report, Storage},
     store::{
         GnomonStore, Layout, Result, Row, Store, StoreError, Table,
         server::{Server, SqlStore},
@@ -121,6 +122,7 @@ pub fn bench<W: Workload>(
     };
     // Servers other than Gnomon's have no semantic locks.
     let mut semantic_locks = Some(settings.semantic_locks);
+    let mut storage = None;
     let (name, measured, invariant) = match &settings.place {
         Place::Process { recovery, outstanding, group_commit_ms, pool_mib, dir } => {
             let (directory, _temporary) = directory_of(dir.as_deref())?;
@@ -135,6 +137,9 @@ pub fn bench<W: Workload>(
             let store = store.with_semantic_locks(settings.semantic_locks);
             let name = store.name().to_owned();
             let (measured, mut invariant) = run(workload, &store, &load, *outstanding, progress)?;
+            // What was committed and waits for its batch is written work, too.
+            store.checkpoint()?;
+            storage = Some(Storage::of(&store.database().stats()));
             store.close()?;
             if invariant.holds {
                 let reopened = GnomonStore::open(&directory, pool_bytes)?;
@@ -153,7 +158,8 @@ pub fn bench<W: Workload>(
         }
     };
     let settings = AllSettings { own: workload, common: settings, semantic_locks };
-    Ok(Report::new(W::NAME, &name, &settings, seed, &measured, invariant))
+    let report = Report::new(W::NAME, &name, &settings, seed, &measured, invariant);
+    Ok(report.with_storage(storage))
 }
 
 fn run<W: Workload>(

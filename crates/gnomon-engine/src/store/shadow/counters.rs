@@ -40,6 +40,8 @@ pub struct Activity {
     pub early_pages: u64,
     /// Data pages that the cleaner or a repair copied elsewhere.
     pub moved_pages: u64,
+    /// Of the data pages that batches and early flushes wrote, inner nodes of trees.
+    pub inner_pages: u64,
     /// Nodes of the page table written.
     pub table_pages: u64,
     /// Bitmaps of space written.
@@ -50,6 +52,8 @@ pub struct Activity {
     pub zeroed_pages: u64,
     /// Bytes of the keys and values that committed transactions changed.
     pub bytes_changed: u64,
+    /// Bytes read from the disk, by the buffer pool, the cleaner and others.
+    pub bytes_read: u64,
     /// Number of times that the log of commits or of pages was made durable, if there is one; not among `syncs`.
     pub log_forces: u64,
     /// Bytes written to it, in all of its files; not among `bytes_written`.
@@ -69,11 +73,13 @@ impl Activity {
             data_pages: self.data_pages - before.data_pages,
             early_pages: self.early_pages - before.early_pages,
             moved_pages: self.moved_pages - before.moved_pages,
+            inner_pages: self.inner_pages - before.inner_pages,
             table_pages: self.table_pages - before.table_pages,
             bitmap_pages: self.bitmap_pages - before.bitmap_pages,
             root_pages: self.root_pages - before.root_pages,
             zeroed_pages: self.zeroed_pages - before.zeroed_pages,
             bytes_changed: self.bytes_changed - before.bytes_changed,
+            bytes_read: self.bytes_read - before.bytes_read,
             log_forces: self.log_forces - before.log_forces,
             log_bytes_written: self.log_bytes_written - before.log_bytes_written,
         }
@@ -124,11 +130,13 @@ pub struct Counters {
     pub bytes_written: Counter,
     pub data_pages: Counter,
     pub early_pages: Counter,
+    pub inner_pages: Counter,
     pub table_pages: Counter,
     pub bitmap_pages: Counter,
     pub root_pages: Counter,
     pub zeroed_pages: Counter,
     pub bytes_changed: Counter,
+    pub bytes_read: Counter,
     pub moved_pages: Counter,
 }
 
@@ -146,18 +154,20 @@ impl Counters {
             data_pages: self.data_pages.get(),
             early_pages: self.early_pages.get(),
             moved_pages: self.moved_pages.get(),
+            inner_pages: self.inner_pages.get(),
             table_pages: self.table_pages.get(),
             bitmap_pages: self.bitmap_pages.get(),
             root_pages: self.root_pages.get(),
             zeroed_pages: self.zeroed_pages.get(),
             bytes_changed: self.bytes_changed.get(),
+            bytes_read: self.bytes_read.get(),
             log_forces: 0,
             log_bytes_written: 0,
         }
     }
 }
 
-/// A file whose writes and syncs are counted, and its superblock pages, which are known by where they are.
+/// A file whose reads, writes and syncs are counted, and its superblock pages, which are known by where they are.
 pub(super) struct Counted {
     pub file: Arc<dyn File>,
     pub counters: Arc<Counters>,
@@ -165,6 +175,7 @@ pub(super) struct Counted {
 
 impl File for Counted {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.counters.bytes_read.add(buf.len() as u64);
         self.file.read_at(offset, buf)
     }
 

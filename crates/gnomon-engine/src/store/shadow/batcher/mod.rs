@@ -41,7 +41,7 @@ use crate::{
     disk::File,
     failpoint::{Failpoint, Failpoints},
     page::{
-        PAGE_BYTES, Page, PageCounts, PageId, PageSize,
+        PAGE_BYTES, Page, PageCounts, PageId, PageKind, PageSize,
         pool::{Frame, Pin, Pool, PoolKey, ReadLatch},
     },
     store::{Durability, GroupCommit, PageRead, commits::Commits},
@@ -453,9 +453,10 @@ impl Batcher {
             })
             .collect();
         self.mirror.write_blocks(&blocks, then)?;
-        let (mut data_pages, mut table_pages, mut bitmap_pages) = (0, 0, 0);
-        for (place, key, _) in pages {
+        let (mut data_pages, mut inner_pages, mut table_pages, mut bitmap_pages) = (0, 0, 0, 0);
+        for (place, key, page) in pages {
             let copies = place.copies().count() as u64;
+            inner_pages += if page.kind() == PageKind::TreeInner { copies } else { 0 };
             match key.level {
                 0 if is_bitmap(key.index) => bitmap_pages += copies,
                 0 => data_pages += copies,
@@ -466,6 +467,7 @@ impl Batcher {
             When::Early | When::BeforeBatch => self.mirror.counters.early_pages.add(data_pages),
             When::WithBatch => self.mirror.counters.data_pages.add(data_pages),
         }
+        self.mirror.counters.inner_pages.add(inner_pages);
         self.mirror.counters.table_pages.add(table_pages);
         self.mirror.counters.bitmap_pages.add(bitmap_pages);
         Ok(())
