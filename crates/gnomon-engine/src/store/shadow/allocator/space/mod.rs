@@ -15,8 +15,8 @@
 //! that were empty, from the beginning on, so that a batch is one long write; pages with a short life expectancy
 //! ([`Life`]) and pages with a long one go to different segments, because those of the first kind soon become empty by
 //! themselves, and those of the second stay full. The cleaner ([cleaner](crate::store::shadow::cleaner)) empties
-//! segments by moving what lives in them. When there is no empty segment, pages go to those that are nearly so, then
-//! into holes, long ones first: whatever is free can be used, always.
+//! segments by moving what lives in them. When there is no empty segment, pages fill those with the fewest pages taken,
+//! so that the runs between these are as long as can be: whatever is free can be used, always.
 //!
 //! Physical pages have one size, that of the smallest page that the database can have. A larger page takes several that
 //! follow each other, its *extent*: a power of two of them, `n`, beginning at a multiple of `n` within its chunk. So
@@ -42,13 +42,13 @@ const FILLING: usize = 2 + SEGMENT_PAGES.trailing_zeros() as usize + 1;
 
 /// The file grows by a sixteenth at least, within these bounds (1 to 4 MiB).
 const GROWTH_PAGES: std::ops::RangeInclusive<u64> = 256..=1024;
-/// Pages of a hole below which it is passed over as long as there are others.
-const RUN_PAGES_MIN: u64 = 16;
 /// Pages in use beyond which a segment is not worth cleaning.
 const VICTIM_PAGES_MAX: u64 = SEGMENT_PAGES * 9 / 10;
 /// Pages taken up to which a segment is as good as empty for pages: its free pages are in long runs. (If a file has
 /// twice the pages in use, most of its segments come to that by themselves before it is their turn again.)
 const SPARSE_PAGES_MAX: u64 = SEGMENT_PAGES / 4;
+/// Classes of segments by how many of their pages are taken, from sparse to nearly full.
+const CLASSES: usize = (SEGMENT_PAGES / SPARSE_PAGES_MAX) as usize;
 /// Bounds of the number of segments that the cleaner keeps empty or sparse: a sixteenth of all, within these.
 const EMPTY_SEGMENTS: std::ops::RangeInclusive<u64> = 2..=32;
 
@@ -104,16 +104,21 @@ pub enum Search {
     Nothing,
 }
 
+/// Returns the class of a segment with so many pages taken, of which there is one at least.
+fn class(taken: u64) -> usize {
+    ((taken - 1) / SPARSE_PAGES_MAX) as usize
+}
+
 /// The state of the file's space.
 pub struct Space {
     /// Chunks as they are loaded, by number.
     chunks: BTreeMap<u64, Chunk>,
     /// Segments below the end without a taken page, of loaded chunks, but for those being filled.
     empty: BTreeSet<u64>,
-    /// Those with up to [`SPARSE_PAGES_MAX`].
-    sparse: BTreeSet<u64>,
+    /// Those with taken and free pages, by [class](CLASSES).
+    partly: [BTreeSet<u64>; CLASSES],
     /// Where to look for the next of them to fill.
-    sparse_hand: u64,
+    partly_hand: u64,
     /// There is nothing to clean until so many pages were handed out.
     rested_until: u64,
     /// The segments being filled, by life expectancy of pages and then by size of extents: where each goes on.
@@ -148,8 +153,8 @@ impl Space {
         Space {
             chunks: BTreeMap::new(),
             empty: BTreeSet::new(),
-            sparse: BTreeSet::new(),
-            sparse_hand: 0,
+            partly: Default::default(),
+            partly_hand: 0,
             rested_until: 0,
             filling: [None; FILLING],
             damaged: BTreeSet::new(),
@@ -245,14 +250,17 @@ impl Space {
         self.filling.iter().flatten().any(|at| *at / SEGMENT_PAGES == segment)
     }
 
-    /// Notes which segments from `first` up to `end` are empty, and which are sparse.
+    /// Notes which segments from `first` up to `end` are empty, and which have some free pages.
     fn note_segments(&mut self, first: u64, end: u64) {
         for segment in first..end.min(self.end / SEGMENT_PAGES) {
             self.empty.remove(&segment);
-            self.sparse.remove(&segment);
+            for partly in &mut self.partly {
+                partly.remove(&segment);
+            }
             match self.taken_of(segment) {
-                Some(0) if !self.is_filling(segment) => _ = self.empty.insert(segment),
-                Some(1..=SPARSE_PAGES_MAX) if !self.is_filling(segment) => _ = self.sparse.insert(segment),
+                _ if self.is_filling(segment) => {}
+                Some(0) => _ = self.empty.insert(segment),
+                Some(taken @ 1..SEGMENT_PAGES) => _ = self.partly[class(taken)].insert(segment),
                 _ => {}
             }
         }
@@ -321,28 +329,34 @@ impl Space {
             if let Some(run) = self.take_from_filling(pages, life) {
                 return Search::Found(run);
             }
-            match self.empty.pop_first().or_else(|| self.take_sparse()) {
+            let sparse = |space: &mut Space| if space.uses_sparse() { space.take_partly(0) } else { None };
+            match self.empty.pop_first().or_else(|| sparse(self)) {
                 Some(segment) => self.filling[life as usize] = Some(segment * SEGMENT_PAGES),
                 None => break,
             }
         }
-        match self.unloaded_chunk() {
-            Some(chunk) => Search::Load(chunk),
-            None => self.take_hole(pages).map_or(Search::Nothing, Search::Found),
+        if let Some(chunk) = self.unloaded_chunk() {
+            return Search::Load(chunk);
         }
+        while let Some(segment) = (0..CLASSES).find_map(|class| self.take_partly(class)) {
+            self.filling[life as usize] = Some(segment * SEGMENT_PAGES);
+            if let Some(run) = self.take_from_filling(pages, life) {
+                return Search::Found(run);
+            }
+        }
+        self.take_hole(pages).map_or(Search::Nothing, Search::Found)
     }
 
-    /// Takes the sparsest segment of some that follow the last one that was taken: those that were filled longest ago
-    /// are the sparsest mostly, and the fewer pages are in use, the longer are the runs between them.
-    fn take_sparse(&mut self) -> Option<u64> {
+    /// Takes, of some segments of a class that follow the last one that was taken, the one with the fewest pages taken:
+    /// those that were filled longest ago have few mostly, and the fewer pages are in use, the longer are the runs
+    /// between them.
+    fn take_partly(&mut self, class: usize) -> Option<u64> {
         const LOOKED_AT: usize = 64;
-        if !self.uses_sparse() {
-            return None;
-        }
-        let after = self.sparse.range(self.sparse_hand..).chain(self.sparse.range(..self.sparse_hand));
+        let (segments, hand) = (&self.partly[class], self.partly_hand);
+        let after = segments.range(hand..).chain(segments.range(..hand));
         let segment = after.take(LOOKED_AT).copied().min_by_key(|segment| self.taken_of(*segment))?;
-        self.sparse.remove(&segment);
-        self.sparse_hand = segment + 1;
+        self.partly[class].remove(&segment);
+        self.partly_hand = segment + 1;
         Some(segment)
     }
 
@@ -483,31 +497,27 @@ impl Space {
         Some(run)
     }
 
-    /// Takes a run wherever there is one, all chunks being loaded: a long one, or else any.
+    /// Takes the next run, all chunks being loaded: what is left are segments that others fill, and the end of the
+    /// file.
     fn take_hole(&mut self, pages: u64) -> Option<Run> {
-        for wanted in [pages.min(RUN_PAGES_MIN), 1] {
-            // The chunk in which it begins is looked at twice: from there, and up to there.
-            for _ in 0..=self.chunk_count() {
-                if self.cursor >= self.end {
-                    self.cursor = 0;
-                }
-                let from = self.cursor % CHUNK_PAGES;
-                let base = self.cursor - from;
-                let limit = (self.end - base).min(CHUNK_PAGES);
-                let (chunk, _) = self.loaded(base);
-                let mut at = chunk.find(from, false);
-                while at < limit {
-                    let len = (chunk.find(at, true).min(limit) - at).min(pages);
-                    if len >= wanted {
-                        let run = Run { start: base + at, len };
-                        self.cursor = run.start + len;
-                        self.take_all(run);
-                        return Some(run);
-                    }
-                    at = chunk.find(at + len, false);
-                }
-                self.cursor = base + limit;
+        // The chunk in which the search begins is looked at twice: from there, and up to there.
+        for _ in 0..=self.chunk_count() {
+            if self.cursor >= self.end {
+                self.cursor = 0;
             }
+            let from = self.cursor % CHUNK_PAGES;
+            let base = self.cursor - from;
+            let limit = (self.end - base).min(CHUNK_PAGES);
+            let (chunk, _) = self.loaded(base);
+            let at = chunk.find(from, false);
+            if at < limit {
+                let len = (chunk.find(at, true).min(limit) - at).min(pages);
+                let run = Run { start: base + at, len };
+                self.cursor = run.start + len;
+                self.take_all(run);
+                return Some(run);
+            }
+            self.cursor = base + limit;
         }
         None
     }
@@ -596,7 +606,7 @@ impl Space {
     /// and taken pages beyond the end.
     pub fn progress(&self) -> (u64, std::cmp::Reverse<u64>) {
         let filling = self.filling.iter().flatten().map(|at| at / SEGMENT_PAGES);
-        let sparse = self.sparse.iter().copied().filter(|_| self.uses_sparse());
+        let sparse = self.partly[0].iter().copied().filter(|_| self.uses_sparse());
         let ready = filling.chain(sparse).chain(self.empty.iter().copied());
         let ready = ready.map(|segment| SEGMENT_PAGES - self.taken_of(segment).unwrap_or_default()).sum();
         let first = self.end / SEGMENT_PAGES;
@@ -615,7 +625,7 @@ impl Space {
 
     /// Returns the number of segments that can be filled next.
     fn ready(&self) -> u64 {
-        let sparse = if self.uses_sparse() { self.sparse.len() } else { 0 };
+        let sparse = if self.uses_sparse() { self.partly[0].len() } else { 0 };
         (self.empty.len() + sparse) as u64
     }
 
@@ -666,7 +676,9 @@ impl Space {
             self.end = self.end_least();
             let end = self.end;
             self.empty.split_off(&(end / SEGMENT_PAGES));
-            self.sparse.split_off(&(end / SEGMENT_PAGES));
+            for partly in &mut self.partly {
+                partly.split_off(&(end / SEGMENT_PAGES));
+            }
             for filling in &mut self.filling {
                 filling.take_if(|at| *at >= end);
             }
@@ -716,7 +728,7 @@ impl Space {
                     || taken != reachable
                     || self.is_filling(segment)
                     || self.damaged.contains(&segment)
-                    || young == Young::Leave && self.uses_sparse() && self.sparse.contains(&segment)
+                    || young == Young::Leave && self.uses_sparse() && self.partly[0].contains(&segment)
                 {
                     continue;
                 }
