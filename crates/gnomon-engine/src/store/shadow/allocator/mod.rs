@@ -35,7 +35,7 @@ use crate::{
     },
 };
 
-/// Growth of a file, in bytes, up to which it is filled with zeros.
+/// Growth of a file, in bytes, up to which it is filled with zeros where commits wait for batches.
 const ZEROED_BYTES_MAX: u64 = 8 << 20;
 
 /// The allocator of a store.
@@ -200,9 +200,10 @@ impl Allocator {
             let unit = self.unit.bytes() as u64;
             member.file.allocate(to * unit)?;
             let bytes = (to - from) * unit;
-            if bytes <= ZEROED_BYTES_MAX {
+            let batches_wait = self.mirror.disks.batches_can_wait.load(Ordering::Relaxed);
+            if bytes <= ZEROED_BYTES_MAX && !batches_wait {
                 // Blocks that were written once are overwritten without a journal entry of the file system at each
-                // sync.
+                // sync, which commits wait for.
                 member.file.write_at(from * unit, &vec![0; bytes as usize])?;
                 self.mirror.counters.zeroed_pages.add(to - from);
             }
