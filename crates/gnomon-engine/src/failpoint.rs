@@ -85,6 +85,8 @@ pub enum Failpoint {
     PinsIgnored,
     /// A superblock takes the number of a batch that has pages on the disk already.
     ConfirmedOverEarlyFlush,
+    /// Pages are flushed early in the background while a batch may be closed.
+    FlushedOutsideGate,
     /// Checksums are not compared.
     ChecksumUnchecked,
     /// A batch points to copies of moved pages that were not synced.

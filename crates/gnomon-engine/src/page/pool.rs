@@ -68,6 +68,8 @@ pub(crate) struct Frame {
     bytes: AtomicUsize,
     /// Changed since the last commit batch was closed: the image exists nowhere else.
     pub dirty: AtomicBool,
+    /// Changed since an early flush last came by.
+    pub recently_changed: AtomicBool,
     /// Part of the commit batch that is being written.
     pub in_flight: AtomicBool,
 }
@@ -81,6 +83,7 @@ impl Frame {
             pins: AtomicU32::new(0),
             bytes: AtomicUsize::new(bytes),
             dirty: AtomicBool::new(false),
+            recently_changed: AtomicBool::new(false),
             in_flight: AtomicBool::new(false),
         }
     }

@@ -250,7 +250,7 @@ impl Method for DeferredUpdates {
 
     fn take_due_checkpoint(&self) -> Result<()> {
         match self.commit_log() {
-            Some(log) => log.checkpoint(),
+            Some(log) => log.take_due_checkpoint(),
             None => self.store.flush(),
         }
     }

@@ -193,7 +193,8 @@ pub(super) struct CommitLog {
     room: Room,
     /// Bytes that the log may have, about.
     log_bytes_max: u64,
-    /// True if it is so long, or so many changed pages wait, that a checkpoint should be taken.
+    /// True if it is so long, or so many changed pages wait, that a checkpoint should be taken or some of them should be
+    /// flushed.
     wants_checkpoint: AtomicBool,
     failpoints: Failpoints,
 }
@@ -397,16 +398,29 @@ impl CommitLog {
         }
     }
 
-    /// True if [`CommitLog::checkpoint`] should be called.
+    /// True if [`CommitLog::take_due_checkpoint`] should be called.
     pub fn wants_checkpoint(&self) -> bool {
         self.wants_checkpoint.load(Ordering::Acquire)
     }
 
     fn look_for_checkpoint(&self) {
-        // The log grows while one is under way.
-        let wants =
-            self.log.live_bytes() > self.log_bytes_max / 2 || self.store.batcher.has_many_dirty_pages();
+        let wants = self.is_checkpoint_due() || self.store.batcher.wants_flush();
         self.wants_checkpoint.store(wants, Ordering::Release);
+    }
+
+    fn is_checkpoint_due(&self) -> bool {
+        // The log grows while one is under way.
+        self.log.live_bytes() > self.log_bytes_max / 2 || self.store.batcher.has_many_dirty_pages()
+    }
+
+    /// Flushes dirty pages if many wait, and takes a checkpoint if the log or the batch has become long.
+    pub fn take_due_checkpoint(&self) -> Result<()> {
+        self.store.batcher.flush_some()?;
+        if self.is_checkpoint_due() {
+            return self.checkpoint();
+        }
+        self.look_for_checkpoint();
+        Ok(())
     }
 
     /// Returns counts of what was written to it since it was opened.

@@ -127,8 +127,8 @@ impl ShadowStore {
         self.commits.end_writing();
     }
 
-    /// Lets four times as many dirty pages wait, and makes the writes of batches yield to syncs of the log. For a
-    /// store where few commits wait for their batch.
+    /// Lets many more dirty pages wait, and makes the writes of batches yield to syncs of the log. For a store where few
+    /// commits wait for their batch, and that flushes early in the background ([`Batcher::flush_some`]).
     pub fn let_pages_wait(&self) {
         self.mirror.disks.batches_can_wait.store(true, Ordering::Relaxed);
     }

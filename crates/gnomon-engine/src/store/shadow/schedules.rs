@@ -239,6 +239,48 @@ fn shuttle_a_failure_poisons_wakes_everybody_and_leaves_whole_transactions() {
     check_random("failing commits", SEEDS, || random_commits(true, None));
 }
 
+/// Pages are flushed early in the background, beside transactions and batches.
+fn random_background(race: Option<Failpoint>) {
+    let world = World::new(race);
+    world.store.let_pages_wait();
+    world.store.batcher.set_dirty_bytes_max(256);
+    let flusher = thread::spawn({
+        let world = world.clone();
+        move || (0..3).for_each(|_| world.store.batcher.flush_some().unwrap())
+    });
+    let writers: Vec<_> = (0..2)
+        .map(|_| {
+            let world = world.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    let csn = world.transfer(false).unwrap();
+                    if thread_rng().gen_bool(0.7) {
+                        world.store.wait_durable(csn).unwrap();
+                        world.check_image(&world.disk.crash_image(thread_rng().gen_range(0..100)), csn);
+                    }
+                }
+            })
+        })
+        .collect();
+    for thread in writers.into_iter().chain([flusher]) {
+        thread.join().unwrap();
+    }
+    world.store.flush().unwrap();
+    world.check_image(&world.disk.crash_image_synced(), world.store.last_csn());
+    let space = world.store.allocator.space.lock();
+    assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+}
+
+#[test]
+fn shuttle_the_background_flushes_beside_transactions_and_batches() {
+    check_random("background", SEEDS, || random_background(None));
+}
+
+#[test]
+fn shuttle_finds_a_flush_outside_the_gate_and_repeats_it() {
+    catch_in(Arc::new(|| random_background(Some(Failpoint::FlushedOutsideGate))));
+}
+
 /// Places are looked up while batches change them: what the translation cache keeps is what the page table says.
 fn random_translations(race: Option<Failpoint>) {
     let world = World::new(None).opened_again(race);

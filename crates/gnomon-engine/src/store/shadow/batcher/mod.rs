@@ -8,9 +8,12 @@
 //! Promises: a batch holds whole page transactions, all of them up to its CSN (invariant 2), since a CSN is taken and
 //! its changes are made within one passage through the gate. A failure from closing on stops the store (invariant 5).
 //!
-//! *Early flush.* When dirty pages take more than an eighth of the pool (half, if batches can wait), a page
-//! transaction writes some to free space before their batch is closed, and [remembers](early) the places. No
-//! superblock reaches them, so a crash forgets them. A page transaction can thus be larger than the pool.
+//! *Early flush.* When dirty pages take more than an eighth of the pool, a page transaction writes some to free space
+//! before their batch is closed, and [remembers](early) the places. No superblock reaches them, so a crash forgets
+//! them. A page transaction can thus be larger than the pool. If batches can wait, since a log makes commits durable, a
+//! thread in the background does so beyond half of the pool, and page transactions beyond three quarters; a batch is
+//! due when the pages that wait and those flushed early are as large as the pool. Pages that were changed since the
+//! last flush came by are passed over once (second chance), so that what is changed often waits for its batch.
 //!
 //! *Confirming.* A superblock that lists its batch's pages loses the batch if one of them is damaged later, since that
 //! looks like a crash. So after a moment without writes, and when the database is closed, the superblock is written
@@ -26,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::early::EarlyPages;
 use super::{
-    allocator::{Allocator, Purpose, space::Life},
+    allocator::{Allocator, Purpose},
     mirror::{Mirror, disks::StateOf},
     page_table::{
         PageTable,
@@ -54,9 +57,6 @@ use crate::{
 pub use page_txn::PageTxn;
 pub use reservation::Reservation;
 
-/// Bytes of dirty pages that are flushed early at a time, about.
-const EARLY_BYTES: usize = 256 << 10;
-
 /// The batcher of a store.
 pub struct Batcher {
     pub commits: Arc<Commits>,
@@ -70,8 +70,7 @@ pub struct Batcher {
     accumulating: Line<Mutex<Accumulating>>,
     /// Held by the one thread that flushes early.
     early: Mutex<()>,
-    /// Bytes of dirty pages beyond which a page transaction flushes some early; four times as many if batches can
-    /// wait.
+    /// Bytes of dirty pages beyond which a page transaction flushes some early, unless batches can wait.
     dirty_bytes_max: AtomicUsize,
     /// Number of changes of the ranges that pages cover, since the store was opened.
     restructured: Line<AtomicU64>,
@@ -116,6 +115,8 @@ pub struct Dirty {
     pub frames: BTreeMap<u64, (Arc<Frame>, PageSize)>,
     pub counts: PageCounts,
     pub bytes: usize,
+    /// Where the search for pages to flush early goes on.
+    hand: u64,
 }
 
 impl Dirty {
@@ -233,11 +234,6 @@ impl Batcher {
         self.dirty_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// True if so many dirty pages wait that a batch should be written, before page transactions flush early.
-    pub fn has_many_dirty_pages(&self) -> bool {
-        self.accumulating.lock().dirty.bytes > 2 * self.dirty_bytes_max.load(Ordering::Relaxed)
-    }
-
     /// Sets the function by which each superblock with more commits than the one before notes the state of the logical
     /// WAL; `mark` makes the WAL durable that far. Set once.
     pub fn mark_superblocks(&self, mark: impl Fn() -> Result<Option<LogMark>> + Send + Sync + 'static) {
@@ -307,6 +303,10 @@ impl Batcher {
     }
 
     pub fn mark_dirty(&self, frame: &Arc<Frame>, size: PageSize) {
+        // What many threads look at is written only if it changes.
+        if !frame.recently_changed.load(Ordering::Relaxed) {
+            frame.recently_changed.store(true, Ordering::Relaxed);
+        }
         if !frame.dirty.swap(true, Ordering::AcqRel) {
             self.accumulating.lock().dirty.insert(frame.clone(), size);
         }
@@ -471,75 +471,6 @@ impl Batcher {
         self.mirror.counters.table_pages.add(table_pages);
         self.mirror.counters.bitmap_pages.add(bitmap_pages);
         Ok(())
-    }
-
-    /// Flushes some dirty pages before their batch is closed. The caller is inside the gate.
-    pub fn flush_early(&self) -> Result<()> {
-        let Some(_one) = self.early.try_lock() else { return Ok(()) };
-        let mut chosen: Vec<(Arc<Frame>, ReadLatch)> = Vec::new();
-        let mut wanted = PageCounts::default();
-        let (batch, mut reserved) = {
-            let mut accumulating = self.accumulating.lock();
-            let mut bytes = 0;
-            // A frame that a thread (perhaps this one) holds exclusively is passed over, not waited for.
-            for (frame, size) in accumulating.dirty.frames.values() {
-                if bytes >= EARLY_BYTES {
-                    break;
-                }
-                if let Some(latch) = frame.try_read() {
-                    chosen.push((frame.clone(), latch));
-                    wanted[*size] += 1;
-                    bytes += size.bytes();
-                }
-            }
-            let covered = accumulating.reserved.at_most(&wanted);
-            accumulating.reserved = accumulating.reserved.beyond(&covered);
-            accumulating.flushed_early |= !chosen.is_empty();
-            (accumulating.batch, covered)
-        };
-        // By size, so that each size gets its places together.
-        chosen.sort_by_key(|(frame, latch)| (latch.size(), frame.key.index));
-        let mut places: Vec<PageEntry> = Vec::with_capacity(chosen.len());
-        let taken = wanted.iter().try_for_each(|(size, count)| {
-            let found = self.allocator.take_places(size, count, Life::Long, &mut reserved)?;
-            places.extend(found.into_iter().map(|place| PageEntry::sized(place, size, batch)));
-            Ok(())
-        });
-        self.accumulating.lock().reserved += reserved;
-        match taken {
-            // The batch itself has its reservation: only memory is short, for a while.
-            Err(Error::DiskFull) => {
-                places.into_iter().for_each(|place| self.release_early(place));
-                return Ok(());
-            }
-            taken => taken?,
-        }
-        let pages: Vec<_> = chosen
-            .iter()
-            .zip(&places)
-            .map(|((frame, image), at)| (at.place, frame.key, Page::clone(image)))
-            .collect();
-        self.write_pages(batch, When::Early, &pages, |_, _| Ok(()))?;
-        drop(pages);
-        for ((frame, latch), place) in chosen.into_iter().zip(places) {
-            let mut accumulating = self.accumulating.lock();
-            let before = accumulating.early.insert(frame.key.index, place);
-            accumulating.dirty.remove(frame.key.index);
-            drop(accumulating);
-            frame.dirty.store(false, Ordering::Release);
-            drop(latch);
-            if let Some(before) = before {
-                self.release_early(before);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives up the place of an early flush, and gives its pages back to the batch's reservation.
-    pub fn release_early(&self, page: PageEntry) {
-        // In this order: the reservation of the batch must be promised already.
-        self.allocator.release_for_reservation(page);
-        self.accumulating.lock().reserved[page.size] += 1;
     }
 
     /// Adds moves, and nodes and bitmaps to rewrite, to the next batch, with the reservation for them.

@@ -92,16 +92,6 @@ impl<'a> PageTxn<'a> {
     pub fn set_part_size_max(&mut self, size: PageSize) {
         self.part_size_max = size;
     }
-
-    /// Flushes dirty pages early, if there are too many for one more.
-    fn make_room(&self) -> Result<()> {
-        // An estimate is good enough here: the mutex is released before anything is written.
-        let dirty_bytes = self.batcher.accumulating.lock().dirty.bytes;
-        let waits = self.batcher.mirror.disks.batches_can_wait.load(Ordering::Relaxed);
-        let dirty_bytes_max =
-            self.batcher.dirty_bytes_max.load(Ordering::Relaxed) * if waits { 4 } else { 1 };
-        if dirty_bytes > dirty_bytes_max { self.batcher.flush_early() } else { Ok(()) }
-    }
 }
 
 impl Drop for PageTxn<'_> {
@@ -146,7 +136,7 @@ impl<'a> PageWrite for PageTxn<'a> {
             let pin = self.batcher.data(id)?;
             // A page that is changed already takes no more room.
             if !pin.frame().dirty.load(Ordering::Relaxed) {
-                self.make_room()?;
+                self.batcher.make_room()?;
             }
             if let Some(latch) = pin.write() {
                 return Ok(PageMut { batcher: self.batcher, latch });
@@ -171,7 +161,7 @@ impl<'a> PageWrite for PageTxn<'a> {
     fn allocate(&self, kind: PageKind, size: PageSize) -> Result<PageMut<'a>> {
         check_page_size(self.batcher.allocator.unit, size)?;
         self.batcher.commits.check()?;
-        self.make_room()?;
+        self.batcher.make_room()?;
         let index = self.batcher.table.allocate_logical()?;
         self.batcher.accumulating.lock().freed.remove(&index);
         let pin = self.batcher.pool.put(PoolKey { level: 0, index }, Page::sized(kind, size));
