@@ -74,16 +74,39 @@ fn scans(criterion: &mut Criterion) {
                 let range = from(keys.next().expect("endless"));
                 let mut cursor = txn.scan(tree, range, Direction::Forward).expect("it is there");
                 for _ in 0..SCANNED {
-                    black_box(cursor.next(&mut txn)).expect("it is there");
+                    black_box(cursor.next_ref(&mut txn)).expect("it is there");
                 }
             });
         });
     }
+    let mut txn = db.begin(reading(Isolation::ReadCommitted)).expect("it is open");
+    group.bench_function("copied", |bencher| {
+        bencher.iter(|| {
+            let range = from(keys.next().expect("endless"));
+            let mut cursor = txn.scan(tree, range, Direction::Forward).expect("it is there");
+            for _ in 0..SCANNED {
+                black_box(cursor.next(&mut txn)).expect("it is there");
+            }
+        });
+    });
+    group.bench_function("in its own transaction, serializable", |bencher| {
+        bencher.iter(|| {
+            let mut txn = db.begin(reading(Isolation::Serializable)).expect("it is open");
+            let range = from(keys.next().expect("endless"));
+            let mut cursor = txn.scan(tree, range, Direction::Forward).expect("it is there");
+            for _ in 0..SCANNED {
+                black_box(cursor.next_ref(&mut txn)).expect("it is there");
+            }
+            txn.commit().expect("nothing conflicts")
+        });
+    });
     let snapshot = db.snapshot(Csn(0)).expect("it is open");
     group.bench_function("of a handle", |bencher| {
         bencher.iter(|| {
-            let range = snapshot.range(tree, from(keys.next().expect("endless"))).expect("it is there");
-            range.take(SCANNED as usize).for_each(|entry| drop(black_box(entry)));
+            let mut range = snapshot.range(tree, from(keys.next().expect("endless"))).expect("it is there");
+            for _ in 0..SCANNED {
+                black_box(range.next_ref()).expect("it is there");
+            }
         });
     });
     group.finish();
@@ -94,18 +117,28 @@ fn scans(criterion: &mut Criterion) {
         let mut txn = db.begin(reading(isolation)).expect("it is open");
         group.bench_function(format!("{isolation:?}"), |bencher| {
             bencher.iter(|| {
-                let mut cursor =
-                    txn.scan(tree, KeyRange::all(), Direction::Forward).expect("it is there");
-                while let Some(entry) = cursor.next(&mut txn).expect("it is there") {
+                let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward).expect("it is there");
+                while let Some(entry) = cursor.next_ref(&mut txn).expect("it is there") {
                     black_box(entry);
                 }
             });
         });
     }
+    let mut txn = db.begin(reading(Isolation::ReadCommitted)).expect("it is open");
+    group.bench_function("copied", |bencher| {
+        bencher.iter(|| {
+            let mut cursor = txn.scan(tree, KeyRange::all(), Direction::Forward).expect("it is there");
+            while let Some(entry) = cursor.next(&mut txn).expect("it is there") {
+                black_box(entry);
+            }
+        });
+    });
     group.bench_function("of a handle", |bencher| {
         bencher.iter(|| {
-            let range = snapshot.range(tree, KeyRange::all()).expect("it is there");
-            range.for_each(|entry| drop(black_box(entry)));
+            let mut range = snapshot.range(tree, KeyRange::all()).expect("it is there");
+            while let Some(entry) = range.next_ref().expect("it is there") {
+                black_box(entry);
+            }
         });
     });
 }

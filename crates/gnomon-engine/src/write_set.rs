@@ -171,6 +171,12 @@ impl WriteSet {
         self.trees.get(&tree)
     }
 
+    /// True if it changes keys of a tree.
+    #[inline]
+    pub fn has_keys(&self, tree: TreeId) -> bool {
+        self.trees.get(&tree).is_some_and(|writes| !writes.keys.is_empty())
+    }
+
     pub fn create_tree(&mut self, tree: TreeId, options: TreeOptions) {
         let before = self.trees.insert(tree, TreeWrites { created: true, options, ..TreeWrites::default() });
         if let Some(replaced) = &mut self.replaced {

@@ -54,8 +54,9 @@ use crate::{
     page::{Page, PageKind, PageSize},
     sync::prefetch,
 };
-use cells::{Cells, init, insert_cell, remove_cell, replace_cell, split_entry};
+use cells::{Cells, Header, init, insert_cell, remove_cell, replace_cell, split_entry};
 
+pub(crate) use cells::EntryPlace;
 pub(super) use divide::{Balanced, balance, split_inner, split_leaf};
 
 const NODE_HEADER_BYTES: usize = 8;
@@ -354,10 +355,38 @@ impl Stored<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct Leaf<'a>(Cells<'a>);
 
-impl<'a> Leaf<'a> {
+/// The header of a leaf, which was checked.
+#[derive(Clone, Copy)]
+pub(super) struct LeafHeader(Header);
+
+impl LeafHeader {
     /// Number of entries.
     pub(super) fn count(self) -> usize {
         self.0.count
+    }
+}
+
+impl<'a> Leaf<'a> {
+    /// Returns the leaf with this header, which was read from the same image.
+    #[inline]
+    pub(super) fn with_header(page: &'a Page, header: LeafHeader) -> Leaf<'a> {
+        Leaf(Cells { body: page.body(), header: header.0 })
+    }
+
+    /// The header, to read entries of the same image later.
+    pub(super) fn header(self) -> LeafHeader {
+        LeafHeader(self.0.header)
+    }
+
+    /// Number of entries.
+    pub(super) fn count(self) -> usize {
+        self.0.count
+    }
+
+    /// Returns the place of an entry; none if its value is large.
+    #[inline]
+    pub(super) fn entry_place(self, index: usize) -> Result<Option<EntryPlace>, Flaw> {
+        self.0.entry_place(index)
     }
 
     #[inline]

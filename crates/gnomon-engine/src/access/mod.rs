@@ -15,7 +15,8 @@
 //! that tell two leaves apart. Values that do not fit a third of a leaf beside their key are kept in chains of
 //! overflow pages, which are as large as fits the value. All nodes of a tree have the size of its root. Leaves do
 //! not point to each other: a scan goes from leaf to leaf by fences, the separators to both sides of its path, which
-//! it hands to the next [`Tree::leaf`]. So a split or merge changes two children and their parent, and nothing else.
+//! it hands to the next [`Tree::leaf`] or [`Tree::leaf_near`]. So a split or merge changes two children and their
+//! parent, and nothing else.
 //!
 //! # Latches
 //!
@@ -30,9 +31,10 @@
 //!   released as soon as its child is in order. Between the two descents anything may have happened; the second
 //!   looks again, and finds the leaf split or filled up by others at worst.
 //!
-//! Two ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or
-//! merged since, for the same key or for one that it covers as well ([`Reach`]); and a leaf that an update has latched
-//! stays so for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
+//! Three ways are shorter. A leaf that was found before is latched where it was ([`Place`]), if nothing was split or
+//! merged since, for the same key or for one that it covers as well ([`Reach`]); a scan latches the next leaf where an
+//! image of the parent has it, on the same condition ([`Tree::leaf_near`]); and a leaf that an update has latched stays
+//! so for the next key, if it covers that ([`HeldLeaf`]). It is let go of before any other page is latched.
 //!
 //! There is no deadlock. Within a tree a thread waits for a latch only while it holds latches above it or, under the
 //! same parent, to its left; and that parent it holds exclusively. "Above, and left before right" is a strict order
@@ -49,6 +51,7 @@ mod directory;
 mod extent;
 mod key;
 mod layout;
+mod leaf;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod memory;
 mod overflow;
@@ -64,9 +67,12 @@ pub(crate) use directory::{
 pub use directory::{Placement, TreeOptions};
 pub use extent::Extent;
 pub(crate) use key::{Key, KeyBytes};
+pub(crate) use layout::EntryPlace;
+pub use leaf::{LeafView, Seek, Value};
+pub(crate) use range::{Bounds, as_slice, is_above, is_below, is_empty};
 pub use range::{Direction, KeyRange};
 
-use std::{borrow::Cow, ops::Bound};
+use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
@@ -93,29 +99,6 @@ pub enum Change<'v> {
     Delete,
     /// Leaves the entry as it is, or absent.
     Keep,
-}
-
-/// A leaf to be found in a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seek<'a> {
-    /// The leaf of the smallest keys.
-    First,
-    /// The leaf of the greatest keys.
-    Last,
-    /// The leaf that covers this key.
-    At(&'a [u8]),
-    /// The leaf that covers the greatest keys less than this one; the first leaf if the key is empty.
-    Before(&'a [u8]),
-}
-
-/// A leaf as it was when it was latched. The latch is gone.
-#[derive(Clone)]
-pub struct LeafView {
-    page: Page,
-    id: PageId,
-    count: usize,
-    lower: Option<Fence>,
-    upper: Option<Fence>,
 }
 
 /// The entry of a key, or the place for one, in its leaf, which is latched exclusively: as long as it is there, its
@@ -236,18 +219,6 @@ impl Reach {
     }
 }
 
-/// A value in a leaf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// The value itself.
-    Inline(&'a [u8]),
-    /// The value is large and lies elsewhere; [`Tree::get`] fetches it, unless it was changed meanwhile.
-    Large {
-        /// Its length in bytes.
-        bytes: usize,
-    },
-}
-
 /// The longest key of a tree with nodes of this size, in bytes: a quarter of a node, up to
 /// [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
 pub fn key_bytes_max(size: PageSize) -> usize {
@@ -346,7 +317,7 @@ impl Tree {
         }
         let restructured = pages.restructured();
         let mut upper = None;
-        let (guard, leaf) = self.descend(pages, |inner| {
+        let (guard, leaf) = self.descend(pages, |_, _, inner| {
             let index = inner.covering(key)?;
             if index + 1 < inner.count() {
                 set_fence(&mut upper, inner.separator(index + 1)?);
@@ -404,44 +375,6 @@ impl Tree {
             level = child_level;
             guards.clear();
         }
-    }
-
-    /// One leaf, for a scan. After the last entry that it wants, a scan goes on with [`Seek::At`] the
-    /// [upper](LeafView::upper) fence, or with [`Seek::Before`] the [lower](LeafView::lower). If others change the
-    /// tree meanwhile, that leaf may begin with keys that the scan has seen already.
-    pub fn leaf<P: PageRead>(&self, pages: &P, seek: Seek<'_>) -> Result<LeafView> {
-        let (mut lower, mut upper) = (None, None);
-        let (guard, leaf_id) = self.descend(pages, |inner| {
-            let index = match seek {
-                Seek::First => 0,
-                Seek::Last => inner.count() - 1,
-                Seek::At(key) => inner.covering(key)?,
-                Seek::Before(key) => inner.covering_before(key)?,
-            };
-            let child_lower = if index > 0 { Some(inner.separator(index)?) } else { None };
-            let child_upper =
-                if index + 1 < inner.count() { Some(inner.separator(index + 1)?) } else { None };
-            // A search may be led astray in a damaged page; a scan must advance even then.
-            let covers = match seek {
-                Seek::First | Seek::Last => true,
-                Seek::At(key) => {
-                    child_lower.is_none_or(|lower| lower <= key)
-                        && child_upper.is_none_or(|upper| key < upper)
-                }
-                Seek::Before(key) => {
-                    child_lower.is_none_or(|lower| lower < key)
-                        && child_upper.is_none_or(|upper| key <= upper)
-                }
-            };
-            if !covers {
-                return Err(Flaw::Order);
-            }
-            child_lower.inspect(|key| set_fence(&mut lower, key));
-            child_upper.inspect(|key| set_fence(&mut upper, key));
-            Ok(index)
-        })?;
-        let leaf = parse_leaf(&guard).at(leaf_id)?;
-        Ok(LeafView { page: Page::clone(&guard), id: leaf_id, count: leaf.count(), lower, upper })
     }
 
     /// Changes the entry of one key.
@@ -590,13 +523,13 @@ impl Tree {
         if page.size() == self.size { Node::parse(page, level) } else { Err(Flaw::Size) }
     }
 
-    /// Goes down to a leaf under shared latches; `choose` gives the index of the child to take. Returns the leaf,
-    /// whose kind has been checked.
+    /// Goes down to a leaf under shared latches; `choose` gives the index of the child to take of a node, which is read
+    /// from its page. Returns the leaf, whose kind has been checked.
     #[inline]
     fn descend<P: PageRead>(
         &self,
         pages: &P,
-        mut choose: impl FnMut(layout::Inner<'_>) -> Result<usize, Flaw>,
+        mut choose: impl FnMut(PageId, &Page, layout::Inner<'_>) -> Result<usize, Flaw>,
     ) -> Result<(P::ReadGuard, PageId)> {
         let mut id = self.root;
         let mut guard = pages.read(id)?;
@@ -606,7 +539,7 @@ impl Tree {
                 Node::Leaf(_) => return Ok((guard, id)),
                 Node::Inner(inner) => {
                     level = Some(inner.child_level());
-                    choose(inner).and_then(|index| inner.child(index)).at(id)?
+                    choose(id, &guard, inner).and_then(|index| inner.child(index)).at(id)?
                 }
             };
             if child == id {
@@ -658,27 +591,6 @@ impl Tree {
             if let Node::Leaf(_) = self.parse(&root, None).at(self.root)? {
                 return Ok(root);
             }
-        }
-    }
-
-    /// Returns the first key in the tree after `bound`.
-    pub fn first_key(&self, pages: &impl PageRead, bound: Bound<&[u8]>) -> Result<Option<Box<[u8]>>> {
-        let mut view = match bound {
-            Bound::Included(key) | Bound::Excluded(key) => self.leaf(pages, Seek::At(key))?,
-            Bound::Unbounded => self.leaf(pages, Seek::First)?,
-        };
-        let mut index = match bound {
-            Bound::Included(key) => view.search(key)?.unwrap_or_else(|index| index),
-            Bound::Excluded(key) => view.search(key)?.map_or_else(|index| index, |index| index + 1),
-            Bound::Unbounded => 0,
-        };
-        loop {
-            if let Some((key, _)) = view.entry(index)? {
-                return Ok(Some(key.into()));
-            }
-            let Some(upper) = view.upper() else { return Ok(None) };
-            view = self.leaf(pages, Seek::At(upper))?;
-            index = 0;
         }
     }
 }
@@ -733,41 +645,6 @@ impl<P: PageWrite> LatchedEntry<'_, P> {
                 tree.put(pages, key, Stored::Large(chain), guard, position).map(|_| None)
             }
         }
-    }
-}
-
-impl LeafView {
-    /// Number of entries of the leaf.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// The key and the value at an index below [`LeafView::len`], in the order of keys; none beyond.
-    pub fn entry(&self, index: usize) -> Result<Option<(&[u8], Value<'_>)>> {
-        if index >= self.count {
-            return Ok(None);
-        }
-        let (key, value) = parse_leaf(&self.page).and_then(|leaf| leaf.entry(index)).at(self.id)?;
-        let value = match value {
-            Stored::Inline(value) => Value::Inline(value),
-            Stored::Large(chain) => Value::Large { bytes: chain.bytes as usize },
-        };
-        Ok(Some((key, value)))
-    }
-
-    /// The index of a key, or else that of the first greater one (which may be [`LeafView::len`]).
-    pub fn search(&self, key: &[u8]) -> Result<Result<usize, usize>> {
-        parse_leaf(&self.page).and_then(|leaf| leaf.search(key)).at(self.id)
-    }
-
-    /// The leaf covers keys from this one on; none if it is the first.
-    pub fn lower(&self) -> Option<&[u8]> {
-        self.lower.as_deref()
-    }
-
-    /// The leaf covers keys below this one; none if it is the last.
-    pub fn upper(&self) -> Option<&[u8]> {
-        self.upper.as_deref()
     }
 }
 

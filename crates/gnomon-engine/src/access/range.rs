@@ -43,40 +43,48 @@ impl KeyRange {
         KeyRange { start: Bound::Included(prefix.to_vec()), end: Bound::Unbounded }
     }
 
-    pub(crate) fn as_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    pub(crate) fn as_bounds(&self) -> Bounds<'_> {
         (as_slice(&self.start), as_slice(&self.end))
     }
 
     /// True if no key can be inside.
     pub(crate) fn is_empty(&self) -> bool {
-        match self.as_bounds() {
-            (Bound::Included(start), Bound::Included(end)) => start > end,
-            (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
-            | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
-            _ => false,
-        }
-    }
-
-    /// True if the key is before the range.
-    pub(crate) fn is_below(&self, key: &[u8]) -> bool {
-        match as_slice(&self.start) {
-            Bound::Included(start) => key < start,
-            Bound::Excluded(start) => key <= start,
-            Bound::Unbounded => false,
-        }
-    }
-
-    /// True if the key is after the range.
-    pub(crate) fn is_above(&self, key: &[u8]) -> bool {
-        match as_slice(&self.end) {
-            Bound::Included(end) => key > end,
-            Bound::Excluded(end) => key >= end,
-            Bound::Unbounded => false,
-        }
+        is_empty(self.as_bounds())
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+/// Bounds of a range of keys.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// True if no key can be between bounds.
+pub(crate) fn is_empty(bounds: Bounds<'_>) -> bool {
+    match bounds {
+        (Bound::Included(start), Bound::Included(end)) => start > end,
+        (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end))
+        | (Bound::Excluded(start), Bound::Included(end)) => start >= end,
+        _ => false,
+    }
+}
+
+/// True if a key is before what is between bounds.
+pub(crate) fn is_below(bounds: Bounds<'_>, key: &[u8]) -> bool {
+    match bounds.0 {
+        Bound::Included(start) => key < start,
+        Bound::Excluded(start) => key <= start,
+        Bound::Unbounded => false,
+    }
+}
+
+/// True if a key is after what is between bounds.
+pub(crate) fn is_above(bounds: Bounds<'_>, key: &[u8]) -> bool {
+    match bounds.1 {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}
+
+pub(crate) fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) => Bound::Included(key),
         Bound::Excluded(key) => Bound::Excluded(key),

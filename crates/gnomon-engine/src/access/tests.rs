@@ -49,12 +49,12 @@ fn scan(tree: Tree, pages: &MemoryPages, forward: bool) -> Vec<(Vec<u8>, Vec<u8>
         }
         leaf = match (forward, leaf.lower(), leaf.upper()) {
             (true, _, Some(upper)) => {
-                let next = tree.leaf(pages, Seek::At(upper)).unwrap();
+                let next = tree.leaf_near(pages, &leaf, Seek::At(upper)).unwrap();
                 assert_eq!(next.lower(), Some(upper));
                 next
             }
             (false, Some(lower), _) => {
-                let next = tree.leaf(pages, Seek::Before(lower)).unwrap();
+                let next = tree.leaf_near(pages, &leaf, Seek::Before(lower)).unwrap();
                 assert_eq!(next.upper(), Some(lower));
                 next
             }
@@ -588,6 +588,52 @@ fn finds_a_place_that_is_trusted_after_a_split() {
     }
 }
 
+/// The leaf beside one is where the parent had it only as long as none was split or merged.
+#[test]
+fn scans_go_on_beside_a_leaf_while_leaves_are_split_and_merged() {
+    let (pages, tree) = new_tree();
+    assert!(scan_beside_changes(tree, &pages) > 500);
+    let (mut pages, tree) = new_tree();
+    pages.forgets_splits = true;
+    let trusting = || scan_beside_changes(tree, &pages);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(trusting)).is_err());
+}
+
+/// Scans both ways while the tree grows and shrinks. Each leaf must be the one that a search finds. Returns the number
+/// of leaves.
+fn scan_beside_changes(tree: Tree, pages: &MemoryPages) -> usize {
+    let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
+    let contents = |leaf: &LeafView| {
+        let keys = (0..leaf.len()).map(|index| owned(leaf.entry(index).unwrap().map(|(key, _)| key)));
+        (owned(leaf.lower()), owned(leaf.upper()), keys.collect::<Vec<_>>())
+    };
+    let (mut random, mut leaves) = (Random::new(7), 0);
+    for round in 0..60 {
+        let forward = round % 2 == 0;
+        let mut leaf = tree.leaf(pages, if forward { Seek::First } else { Seek::Last }).unwrap();
+        loop {
+            let changes = [0, 0, 1, 30][random.below(4)];
+            for _ in 0..changes {
+                let key = (random.below(600) as u16).to_be_bytes();
+                match random.below(10) < if round / 10 % 2 == 0 { 8 } else { 2 } {
+                    true => put(tree, pages, &key, &[1; 1300][..[3, 60, 400, 1300][random.below(4)]]),
+                    false => delete(tree, pages, &key),
+                }
+            }
+            let next = match (forward, leaf.lower(), leaf.upper()) {
+                (true, _, Some(upper)) => Seek::At(upper),
+                (false, Some(lower), _) => Seek::Before(lower),
+                _ => break,
+            };
+            let near = tree.leaf_near(pages, &leaf, next).unwrap();
+            assert_eq!(contents(&near), contents(&tree.leaf(pages, next).unwrap()));
+            leaf = near;
+            leaves += 1;
+        }
+    }
+    leaves
+}
+
 /// Where a search begins.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -690,7 +736,7 @@ fn read_all(tree: Tree, pages: &MemoryPages, reader: u64, rounds: u64) {
                 (false, Some(lower), _) => Seek::Before(lower),
                 _ => break,
             };
-            leaf = tree.leaf(pages, next).unwrap();
+            leaf = tree.leaf_near(pages, &leaf, next).unwrap();
         }
     }
 }
@@ -837,7 +883,7 @@ mod scheduled {
                         (0..leaf.len()).filter_map(|index| leaf.entry(index).unwrap()).map(|(key, _)| key);
                     seen.extend(keys.filter(|key| key.last() == Some(&9)).map(|key| usize::from(key[0])));
                     let Some(upper) = leaf.upper().map(<[u8]>::to_vec) else { break };
-                    leaf = tree.leaf(&*pages, Seek::At(&upper)).unwrap();
+                    leaf = tree.leaf_near(&*pages, &leaf, Seek::At(&upper)).unwrap();
                 }
                 seen.sort_unstable();
                 seen.dedup();

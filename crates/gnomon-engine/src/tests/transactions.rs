@@ -53,8 +53,8 @@ fn collect(
 ) -> Result<Vec<String>> {
     let mut cursor = txn.scan(tree, range, direction)?;
     let mut found = Vec::new();
-    while let Some((key, value)) = cursor.next(txn)? {
-        found.push(format!("{}={}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value)));
+    while let Some((key, value)) = cursor.next_ref(txn)? {
+        found.push(format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value)));
     }
     Ok(found)
 }

@@ -1,22 +1,22 @@
 //! Scans: the entries of a range in order, as the transaction sees them.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    ops::Bound,
-};
+use std::{collections::BTreeMap, ops::Bound};
 
 use super::{
     core::Core,
-    large, read, shared_keys,
+    large,
+    leaf_part::{Covered, LeafPart, Passed, entries_in, seek},
+    read, shared_keys,
     trees::{self, gap_name},
 };
 use crate::{
     Result, TreeId,
-    access::{Direction, KeyRange, LeafView, Seek, Value},
+    access::{Bounds, Direction, EntryPlace, KeyRange, LeafView, Tree, Value, as_slice, is_empty},
     failpoint::Failpoint,
     lock::{gap_mode, key_mode},
-    mvcc::{Before, NO_END, ReadAt, Scanning, TreeRef, TreeState},
+    mvcc::{NO_END, ReadAt, Scanning, TreeRef, TreeState},
     op::Calls,
+    store::PageRead,
     sync::thread,
     write_set::Write,
 };
@@ -30,27 +30,42 @@ pub struct Cursor {
     tree: TreeId,
     state: Option<TreeRef>,
     direction: Direction,
-    /// The part of the range that was not returned yet.
+    /// The part of the range that was not returned yet, but for the entry that `passed` tells.
     rest: KeyRange,
-    /// Entries of the tree that were read ahead.
-    ahead: VecDeque<(Box<[u8]>, Ahead)>,
-    /// The part of the range that was not read from the tree yet; none at the end.
-    unread: Option<KeyRange>,
+    /// The part of a leaf that was read last. It stays when it is passed: the next leaf is probably beside it.
+    part: Option<LeafPart>,
+    /// The index of the leaf's entry that was returned last, if `rest` does not tell.
+    passed: Option<usize>,
+    /// Where the part begins that was not read from the tree yet, up to the end of `rest`; none at the end.
+    unread: Option<Bound<Vec<u8>>>,
     /// Number of keys to lock in the next step.
     lock_count: usize,
     /// True if the lock above the range was taken, or is not due yet: a backward scan under locks begins with it.
     edge_locked: bool,
     /// True if it reads the newest values and locks nothing.
     newest: bool,
-    /// [`Core::applied`] when it read ahead.
+    /// [`Core::applied`] when it read the leaf.
     applied: u64,
+    /// The entry that was returned last, if it is not in the leaf.
+    key: Vec<u8>,
+    value: Vec<u8>,
 }
 
-/// The value of an entry that was read ahead.
-pub(super) enum Ahead {
-    Value(Box<[u8]>),
-    /// To be fetched when its turn comes.
-    Large,
+/// The place of an entry that a cursor returns.
+#[derive(Clone, Copy)]
+enum Found {
+    /// The leaf.
+    InLeaf(EntryPlace),
+    /// The buffers of the cursor.
+    Copied,
+}
+
+/// A step of a scan.
+enum Step {
+    Entry(Found),
+    /// Something was passed that the transaction does not see.
+    Passed,
+    End,
 }
 
 impl Cursor {
@@ -62,116 +77,243 @@ impl Cursor {
         direction: Direction,
         newest: bool,
     ) -> Cursor {
-        let unread = (!range.is_empty()).then(|| range.clone());
         let (lock_count, edge_locked) = (LOCKED_AT_ONCE.0, direction == Direction::Forward);
-        Cursor {
+        let mut cursor = Cursor {
             tree,
             state,
             direction,
             rest: range,
-            ahead: VecDeque::new(),
-            unread,
+            part: None,
+            passed: None,
+            unread: None,
             lock_count,
             edge_locked,
             newest,
             applied: core.applied(),
-        }
+            key: Vec::new(),
+            value: Vec::new(),
+        };
+        cursor.unread = cursor.start_of_rest();
+        cursor
     }
 
     /// Returns the next entry (key, value), or none at the end of the range. `core` is that of the transaction that
     /// began the scan.
     pub(super) fn next_in(&mut self, core: &mut Core) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.find_next(core)?.map(|found| match found {
+            Found::Copied => (std::mem::take(&mut self.key), std::mem::take(&mut self.value)),
+            found => {
+                let (key, value) = self.found(found);
+                (key.to_vec(), value.to_vec())
+            }
+        }))
+    }
+
+    /// As [`Cursor::next_in`]; lends the entry.
+    #[inline]
+    pub(super) fn next_ref_in(&mut self, core: &mut Core) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.find_next(core)?.map(|found| self.found(found)))
+    }
+
+    #[inline]
+    fn found(&self, found: Found) -> (&[u8], &[u8]) {
+        match (found, &self.part) {
+            (Found::InLeaf(place), Some(part)) => part.at(place),
+            _ => (&self.key, &self.value),
+        }
+    }
+
+    #[inline]
+    fn find_next(&mut self, core: &mut Core) -> Result<Option<Found>> {
+        if core.notes_reads() { self.find_and_note(core) } else { self.find(core) }
+    }
+
+    /// Finds the next entry, and notes what was read up to it.
+    fn find_and_note(&mut self, core: &mut Core) -> Result<Option<Found>> {
+        self.settle()?;
         if self.rest.is_empty() {
             return Ok(None);
         }
-        if !core.notes_reads() {
-            return self.step(core);
-        }
         let mut read = self.rest.clone();
-        let next = self.step(core)?;
-        if let Some((key, _)) = &next {
+        let found = self.find(core)?;
+        if let Some(found) = found {
+            let last = Bound::Included(self.found(found).0.to_vec());
             match self.direction {
-                Direction::Forward => read.end = Bound::Included(key.clone()),
-                Direction::Backward => read.start = Bound::Included(key.clone()),
+                Direction::Forward => read.end = last,
+                Direction::Backward => read.start = last,
             }
         }
         core.note_range(self.tree, || read);
-        Ok(next)
+        Ok(found)
     }
 
-    fn step(&mut self, core: &mut Core) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        loop {
-            self.follow(core);
-            while self.ahead.is_empty() && self.unread.is_some() {
-                self.read_ahead(core)?;
-                self.follow(core);
-            }
-            let last = self.direction == Direction::Backward;
-            let own = core.writes.edge(self.tree, self.rest.as_bounds(), last);
-            let stored = self.ahead.front().map(|(key, _)| &**key);
-            let take_own = match (own, stored) {
-                (None, None) => return Ok(None),
-                (Some(_), None) => true,
-                (None, Some(_)) => false,
-                (Some((own, _)), Some(stored)) if last => own >= stored,
-                (Some((own, _)), Some(stored)) => own <= stored,
-            };
-            if take_own {
-                let (key, own) = own.expect("chosen");
-                let (key, own) = (key.to_vec(), own.clone());
-                let is_stored = stored == Some(&key);
-                // Before anything is passed: a caller that goes on after an error finds the key again.
-                let is_newest = !self.newest
-                    && matches!(own, Write::Apply(_))
-                    && shared_keys::observe_in(core, self.tree, &key)?;
-                let there = if is_stored { self.ahead.pop_front() } else { None };
-                self.pass(&key);
-                let value = match own {
-                    Write::Put(value) => Some(value.into_vec()),
-                    Write::Delete => None,
-                    Write::Apply(calls) => {
-                        let there = there.map(|(_, there)| there);
-                        self.applied_to(core, &key, there, is_newest, &calls)?
-                    }
-                };
-                if let Some(value) = value {
-                    return Ok(Some((key, value)));
-                }
-            } else if let Some((key, value)) = self.ahead.pop_front() {
-                self.pass(&key);
-                core.note_read(self.tree, &key);
-                let value = match value {
-                    Ahead::Value(value) => Some(value.into_vec()),
-                    Ahead::Large => self.large(core, &key)?,
-                };
-                if let Some(value) = value {
-                    return Ok(Some((key.into_vec(), value)));
-                }
+    #[inline]
+    fn find(&mut self, core: &mut Core) -> Result<Option<Found>> {
+        // Nearly always: an entry of the leaf that was read last, without own changes that may come before.
+        if self.applied == core.applied()
+            && !core.writes.has_keys(self.tree)
+            && let Some(part) = &mut self.part
+            && let Some(index) = part.pass_unchanged(self.direction)
+        {
+            self.passed = Some(index);
+            if let Some(found) = self.show_stored(core, index)? {
+                return Ok(Some(found));
             }
         }
+        self.find_on(core)
+    }
+
+    /// Finds the next entry, wherever it is.
+    fn find_on(&mut self, core: &mut Core) -> Result<Option<Found>> {
+        loop {
+            self.follow(core)?;
+            while self.part.as_ref().is_none_or(LeafPart::is_passed) && self.unread.is_some() {
+                self.read_ahead(core)?;
+                self.follow(core)?;
+            }
+            let step = match core.writes.has_keys(self.tree) {
+                true => self.merge_own(core)?,
+                false => self.step(core)?,
+            };
+            match step {
+                Step::Entry(found) => return Ok(Some(found)),
+                Step::Passed => {}
+                Step::End => return Ok(None),
+            }
+        }
+    }
+
+    /// Passes the next entry of the tree.
+    fn step(&mut self, core: &mut Core) -> Result<Step> {
+        let Some(part) = &mut self.part else { return Ok(Step::End) };
+        match part.pass(self.direction)? {
+            Some(Passed::InLeaf(index)) => {
+                self.passed = Some(index);
+                Ok(self.show_stored(core, index)?.map_or(Step::Passed, Step::Entry))
+            }
+            Some(Passed::Version(key, value)) => {
+                core.note_read(self.tree, &key);
+                self.pass(&key);
+                Ok(self.show(key.into_vec(), Some(value.to_vec())))
+            }
+            None if self.unread.is_some() => Ok(Step::Passed),
+            None => Ok(Step::End),
+        }
+    }
+
+    /// Returns an entry of the leaf that was passed; none if the transaction does not see it.
+    #[inline]
+    fn show_stored(&mut self, core: &mut Core, index: usize) -> Result<Option<Found>> {
+        let Some(part) = &self.part else { return Ok(None) };
+        if let Some(place) = part.place(index)? {
+            core.note_read(self.tree, part.at(place).0);
+            return Ok(Some(Found::InLeaf(place)));
+        }
+        let key = part.entry(index)?.0.to_vec();
+        core.note_read(self.tree, &key);
+        let Some(value) = self.large(core, &key)? else { return Ok(None) };
+        (self.key, self.value) = (key, value);
+        Ok(Some(Found::Copied))
+    }
+
+    /// Returns an entry, if the transaction sees it, in the buffers.
+    fn show(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) -> Step {
+        let Some(value) = value else { return Step::Passed };
+        (self.key, self.value) = (key, value);
+        Step::Entry(Found::Copied)
+    }
+
+    /// Passes the next entry of the tree or of the write set, or of both if they have the same key.
+    fn merge_own(&mut self, core: &mut Core) -> Result<Step> {
+        self.settle()?;
+        if self.rest.is_empty() {
+            return Ok(Step::End);
+        }
+        let stored = match &mut self.part {
+            Some(part) => part.next_key(self.direction)?,
+            None => None,
+        };
+        if stored.is_none() && self.unread.is_some() {
+            return Ok(Step::Passed);
+        }
+        let last = self.direction == Direction::Backward;
+        let own = core.writes.edge(self.tree, self.rest.as_bounds(), last);
+        let (key, own) = match (own, stored) {
+            (Some((own, _)), Some(stored)) if (if last { own < stored } else { own > stored }) => {
+                return self.step(core);
+            }
+            (Some((key, own)), _) => (key.to_vec(), own.clone()),
+            (None, _) => return self.step(core),
+        };
+        let is_stored = stored == Some(&key);
+        // Before anything is passed: a caller that goes on after an error finds the key again.
+        let is_newest =
+            !self.newest && matches!(own, Write::Apply(_)) && shared_keys::observe_in(core, self.tree, &key)?;
+        let there = match &mut self.part {
+            Some(part) if is_stored => part.pass(self.direction)?,
+            _ => None,
+        };
+        self.pass(&key);
+        let value = match own {
+            Write::Put(value) => Some(value.into_vec()),
+            Write::Delete => None,
+            Write::Apply(calls) => self.applied_to(core, &key, there, is_newest, &calls)?,
+        };
+        Ok(self.show(key, value))
     }
 
     /// Forgets what was read ahead if own changes were applied to pages since: they are not in the write set any more.
-    fn follow(&mut self, core: &Core) {
+    #[inline]
+    fn follow(&mut self, core: &Core) -> Result<()> {
         let applied = core.applied();
         if self.applied != applied {
+            self.settle()?;
             self.applied = applied;
-            self.ahead.clear();
-            self.unread = (!self.rest.is_empty()).then(|| self.rest.clone());
+            self.part = None;
+            self.unread = self.start_of_rest();
+        }
+        Ok(())
+    }
+
+    /// Returns where the rest begins, in the scan's direction; none if there is none.
+    fn start_of_rest(&self) -> Option<Bound<Vec<u8>>> {
+        let start = match self.direction {
+            Direction::Forward => &self.rest.start,
+            Direction::Backward => &self.rest.end,
+        };
+        (!self.rest.is_empty()).then(|| start.clone())
+    }
+
+    /// Shortens the rest to what is beyond the entry of the leaf that was returned last.
+    fn settle(&mut self) -> Result<()> {
+        if let (Some(index), Some(part)) = (self.passed.take(), &self.part) {
+            let (key, _) = part.entry(index)?;
+            shorten(&mut self.rest, key, self.direction);
+        }
+        Ok(())
+    }
+
+    /// Shortens the rest to what is beyond `key`.
+    fn pass(&mut self, key: &[u8]) {
+        self.passed = None;
+        shorten(&mut self.rest, key, self.direction);
+    }
+
+    /// Returns the bounds of what was not read yet, which begins at `start`.
+    fn unread_from<'c>(&'c self, start: &'c Bound<Vec<u8>>) -> Bounds<'c> {
+        let (start, rest) = (as_slice(start), self.rest.as_bounds());
+        match self.direction {
+            Direction::Forward => (start, rest.1),
+            Direction::Backward => (rest.0, start),
         }
     }
 
-    /// Shortens the rest to what is beyond `key`. Reuses the bound's buffer: this runs for every entry.
-    fn pass(&mut self, key: &[u8]) {
-        let bound = match self.direction {
-            Direction::Forward => &mut self.rest.start,
-            Direction::Backward => &mut self.rest.end,
-        };
-        if let Bound::Excluded(buffer) = bound {
-            buffer.clear();
-            buffer.extend_from_slice(key);
-        } else {
-            *bound = Bound::Excluded(key.to_vec());
+    /// Reads the leaf at which what is unread begins.
+    fn leaf(&self, tree: &Tree, pages: &impl PageRead, unread: Bounds<'_>) -> Result<LeafView> {
+        let seek = seek(unread, self.direction);
+        match &self.part {
+            Some(part) => tree.leaf_near(pages, part.view(), seek),
+            None => tree.leaf(pages, seek),
         }
     }
 
@@ -189,7 +331,7 @@ impl Cursor {
         &self,
         core: &mut Core,
         key: &[u8],
-        there: Option<Ahead>,
+        there: Option<Passed>,
         is_newest: bool,
         calls: &Calls,
     ) -> Result<Option<Vec<u8>>> {
@@ -199,8 +341,14 @@ impl Cursor {
                 let at = core.newest();
                 read::stored(core, self.tree, self.state.as_deref(), key, at)?
             }
-            Some(Ahead::Value(there)) => Some(there.into_vec()),
-            Some(Ahead::Large) => self.large(core, key)?,
+            Some(Passed::Version(_, there)) => Some(there.to_vec()),
+            Some(Passed::InLeaf(index)) => match &self.part {
+                Some(part) => match part.entry(index)?.1 {
+                    Value::Inline(there) => Some(there.to_vec()),
+                    Value::Large { .. } => self.large(core, key)?,
+                },
+                None => None,
+            },
             None => None,
         };
         there.map(|there| calls.apply(&there)).transpose()
@@ -211,100 +359,131 @@ impl Cursor {
         read::stored(core, self.tree, self.state.as_deref(), key, at)
     }
 
-    /// Reads the next leaf, or part of it, into `ahead`.
+    /// Reads the next leaf, or part of it.
     fn read_ahead(&mut self, core: &mut Core) -> Result<()> {
-        let Some(unread) = self.unread.clone() else { return Ok(()) };
-        let (at, locked) = self.at(core)?;
-        if let (true, Some(state)) = (locked, self.state.clone()) {
-            return self.read_locked(core, &state, &unread);
+        self.settle()?;
+        let Some(start) = self.unread.take() else { return Ok(()) };
+        match self.read_from(core, &start) {
+            Ok(Read::Part(part, rest)) => {
+                let is_rest = |rest: &Bound<Vec<u8>>| !is_empty(self.unread_from(rest));
+                self.unread = rest.filter(is_rest);
+                self.part = Some(part);
+                Ok(())
+            }
+            Ok(Read::Nothing) => {
+                self.part = None;
+                Ok(())
+            }
+            Ok(Read::Again) => {
+                self.unread = Some(start);
+                Ok(())
+            }
+            Err(error) => {
+                self.unread = Some(start);
+                Err(error)
+            }
         }
+    }
+
+    fn read_from(&mut self, core: &mut Core, start: &Bound<Vec<u8>>) -> Result<Read> {
+        let (at, locked) = self.at(core)?;
+        match self.state.clone() {
+            Some(state) if locked => self.read_locked(core, &state, start),
+            _ => self.read_unlocked(core, at, self.unread_from(start)),
+        }
+    }
+
+    fn read_unlocked(&self, core: &Core, at: ReadAt, unread: Bounds<'_>) -> Result<Read> {
         let state = self.state.as_deref();
         let snapshot = core.snapshot_of(at);
         let read = read::read_stored(core, self.tree, state, at, |tree, pages, end| {
-            let view = tree.leaf(pages, seek(&unread, self.direction))?;
-            let part = Part::of(&view, &unread, self.direction);
+            let view = self.leaf(tree, pages, unread)?;
             // Looked up after the leaf was read: see the version store.
-            let mut changed = match (snapshot, state) {
-                (Some(snapshot), Some(state)) => {
-                    state.versions.changed(part.range.as_bounds(), snapshot, end)
-                }
-                _ => BTreeMap::new(),
-            };
-            changed.retain(|key, _| !core.is_own(self.tree, key));
-            Ok((view, part, changed))
+            LeafPart::of_scan(view, unread, self.direction, |bounds| {
+                let mut changed = match (snapshot, state) {
+                    (Some(snapshot), Some(state)) => state.versions.changed(bounds, snapshot, end),
+                    _ => BTreeMap::new(),
+                };
+                changed.retain(|key, _| !core.is_own(self.tree, key));
+                changed
+            })
         });
         if let ReadAt::Snapshot(snapshot) = at {
             core.inner().timeline.check_snapshot(snapshot)?;
         }
-        match read? {
-            Some((view, part, changed)) => self.take(&view, part, changed)?,
-            None => self.unread = None,
-        }
-        Ok(())
+        Ok(read?.map_or(Read::Nothing, |(part, rest)| Read::Part(part, rest)))
     }
 
-    /// Reads the next leaf, or part of it, into `ahead` under locks, which are taken on the way.
-    fn read_locked(&mut self, core: &mut Core, state: &TreeRef, unread: &KeyRange) -> Result<()> {
+    /// Reads the next leaf, or part of it, under locks, which are taken on the way.
+    fn read_locked(&mut self, core: &mut Core, state: &TreeRef, start: &Bound<Vec<u8>>) -> Result<Read> {
         if !self.edge_locked {
-            self.lock_above(core, state, unread)?;
+            self.lock_above(core, state)?;
             self.edge_locked = true;
         }
         loop {
             if core.applied() != self.applied {
-                return Ok(());
+                return Ok(Read::Again);
             }
-            let view = state.tree.leaf(&core.inner().store, seek(unread, self.direction))?;
-            let mut part = Part::of(&view, unread, self.direction);
-            let mut keys = existing(&view, &part.range, state.pending(part.range.as_bounds()))?;
-            if self.direction == Direction::Backward {
-                keys.reverse();
-            }
-            if keys.len() > self.lock_count {
-                keys.truncate(self.lock_count);
-                part.cut_after(&keys[self.lock_count - 1], self.direction);
-            }
-            for key in &keys {
-                lock_scanned(core, self.tree, Some(key))?;
-            }
-            if part.is_last && self.direction == Direction::Forward {
-                self.lock_above(core, state, unread)?;
-            }
-            if core.applied() != self.applied {
-                return Ok(());
-            }
-            // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
-            // pending after it is in the tree, and one that leaves the tree before it is committed is hidden first.
-            let hidden = state.hidden();
-            let snapshot = core.snapshot_of(ReadAt::Newest);
-            let failpoints = core.inner().store.failpoints();
-            let mut pending = state.pending(part.range.as_bounds());
-            let again = state.tree.leaf(&core.inner().store, seek(unread, self.direction))?;
-            if failpoints.is_on(Failpoint::PendingAfterTree) {
-                thread::yield_now();
-                pending = state.pending(part.range.as_bounds());
-            }
-            let mut now = existing(&again, &part.range, pending)?;
-            if self.direction == Direction::Backward {
-                now.reverse();
-            }
-            let same = now == keys && state.hidden() == hidden;
-            if same && Part::of(&again, unread, self.direction).covers(&part) {
+            if let Some(read) = self.try_read_locked(core, state, self.unread_from(start))? {
                 self.lock_count = (self.lock_count * 2).min(LOCKED_AT_ONCE.1);
-                if core.inner().store.failpoints().is_on(Failpoint::SeenBeforeLock) {
-                    return self.take(&again, part, BTreeMap::new());
-                }
-                core.newest();
-                // What is not committed there is the transaction's own, and may be taken back.
-                let changed =
-                    snapshot.map(|snapshot| state.versions.changed(part.range.as_bounds(), snapshot, NO_END));
-                return self.take(&again, part, changed.unwrap_or_default());
+                return Ok(read);
             }
         }
     }
 
+    /// Locks the keys that are there and reads the leaf. None if others were there before the locks were granted, or
+    /// own changes were applied.
+    fn try_read_locked(&self, core: &mut Core, state: &TreeRef, unread: Bounds<'_>) -> Result<Option<Read>> {
+        let direction = self.direction;
+        let view = self.leaf(&state.tree, &core.inner().store, unread)?;
+        let mut part = Covered::of(&view, unread, direction);
+        let pending = state.pending(part.bounds);
+        let mut keys = existing(&view, part.bounds, &pending, direction, self.lock_count + 1)?;
+        if keys.len() > self.lock_count {
+            keys.truncate(self.lock_count);
+            part.cut_after(keys[self.lock_count - 1], direction);
+        }
+        for key in &keys {
+            lock_scanned(core, self.tree, Some(key))?;
+        }
+        if part.is_last && direction == Direction::Forward {
+            self.lock_above(core, state)?;
+        }
+        if core.applied() != self.applied {
+            return Ok(None);
+        }
+        // What was there before the locks were granted must be what is there now. The tree last: a key stops to be
+        // pending after it is in the tree, and one that leaves the tree before it is committed is hidden first.
+        let hidden = state.hidden();
+        let snapshot = core.snapshot_of(ReadAt::Newest);
+        let failpoints = core.inner().store.failpoints();
+        let mut pending = state.pending(part.bounds);
+        let again = state.tree.leaf_near(&core.inner().store, &view, seek(unread, direction))?;
+        if failpoints.is_on(Failpoint::PendingAfterTree) {
+            thread::yield_now();
+            pending = state.pending(part.bounds);
+        }
+        let now = existing(&again, part.bounds, &pending, direction, usize::MAX)?;
+        let is_same = now == keys && state.hidden() == hidden;
+        if !is_same || !Covered::of(&again, unread, direction).covers(&part) {
+            return Ok(None);
+        }
+        let sees_before = failpoints.is_on(Failpoint::SeenBeforeLock);
+        if !sees_before {
+            core.newest();
+        }
+        // What is not committed there is the transaction's own, and may be taken back.
+        let changed = snapshot
+            .filter(|_| !sees_before)
+            .map(|snapshot| state.versions.changed(part.bounds, snapshot, NO_END));
+        let rest = part.rest(direction);
+        let part = LeafPart::new(again, part.bounds, changed.unwrap_or_default())?;
+        Ok(Some(Read::Part(part, rest)))
+    }
+
     /// Locks the first key beyond the range and the gap before it, which reaches into the range.
-    fn lock_above(&self, core: &mut Core, state: &TreeState, range: &KeyRange) -> Result<()> {
-        let above = match &range.end {
+    fn lock_above(&self, core: &mut Core, state: &TreeState) -> Result<()> {
+        let above = match &self.rest.end {
             Bound::Included(end) => Bound::Excluded(&**end),
             Bound::Excluded(end) => Bound::Included(&**end),
             Bound::Unbounded => return lock_scanned(core, self.tree, None),
@@ -317,18 +496,16 @@ impl Cursor {
             }
         }
     }
+}
 
-    /// Puts the entries of the part into `ahead`, with what those keys held that have `changed` since, and notes what
-    /// is unread after it.
-    fn take(&mut self, view: &LeafView, part: Part, changed: BTreeMap<Box<[u8]>, Before>) -> Result<()> {
-        let mut entries = merge(view, &part.range, changed)?;
-        if self.direction == Direction::Backward {
-            entries.reverse();
-        }
-        self.ahead.extend(entries);
-        self.unread = part.after(self.unread.take(), self.direction);
-        Ok(())
-    }
+/// What reading ahead has come to.
+enum Read {
+    /// The next part, and where what is unread goes on behind it.
+    Part(LeafPart, Option<Bound<Vec<u8>>>),
+    /// Nothing of the tree is stored.
+    Nothing,
+    /// Own changes were applied meanwhile: it is to be read again.
+    Again,
 }
 
 /// See [`Transaction::scan`](crate::Transaction::scan).
@@ -390,155 +567,43 @@ fn count_scan(core: &mut Core, state: &TreeRef) {
     }
 }
 
-/// Returns the leaf to look for when the rest of a scan is `unread`.
-pub(super) fn seek(unread: &KeyRange, direction: Direction) -> Seek<'_> {
+/// Returns the first keys that exist within bounds of the leaf, in it or pending, in the order of the scan.
+fn existing<'v>(
+    view: &'v LeafView,
+    bounds: Bounds<'_>,
+    pending: &'v [Box<[u8]>],
+    direction: Direction,
+    count_max: usize,
+) -> Result<Vec<&'v [u8]>> {
+    let mut entries = entries_in(view, bounds)?;
     match direction {
-        Direction::Forward => match &unread.start {
-            Bound::Included(key) | Bound::Excluded(key) => Seek::At(key),
-            Bound::Unbounded => Seek::First,
-        },
-        Direction::Backward => match &unread.end {
-            Bound::Included(key) => Seek::At(key),
-            Bound::Excluded(key) => Seek::Before(key),
-            Bound::Unbounded => Seek::Last,
-        },
+        Direction::Forward => entries.end = entries.end.min(entries.start.saturating_add(count_max)),
+        Direction::Backward => entries.start = entries.start.max(entries.end.saturating_sub(count_max)),
     }
-}
-
-/// Returns the entries of a leaf within a range, in ascending order, with what those keys held that have `changed`
-/// since the snapshot.
-pub(super) fn merge(
-    view: &LeafView,
-    range: &KeyRange,
-    mut changed: BTreeMap<Box<[u8]>, Before>,
-) -> Result<Vec<(Box<[u8]>, Ahead)>> {
-    let mut entries: Vec<(Box<[u8]>, Ahead)> = Vec::new();
-    for entry in entries_in(view, range)? {
-        let (key, value) = entry?;
-        while let Some(first) = changed.first_entry()
-            && **first.key() < *key
-        {
-            let (key, before) = first.remove_entry();
-            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-        }
-        if let Some((key, before)) = changed.remove_entry(key) {
-            entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-            continue;
-        }
-        entries.push((
-            key.into(),
-            match value {
-                Value::Inline(value) => Ahead::Value(value.into()),
-                Value::Large { .. } => Ahead::Large,
-            },
-        ));
-    }
-    for (key, before) in changed {
-        entries.extend(before.map(|before| (key, Ahead::Value((&*before).into()))));
-    }
-    Ok(entries)
-}
-
-/// The keys that exist within a range of the leaf: in it or pending.
-fn existing(view: &LeafView, range: &KeyRange, pending: Vec<Box<[u8]>>) -> Result<Vec<Box<[u8]>>> {
-    let entries = entries_in(view, range)?;
-    let mut keys = entries.map(|entry| Ok(entry?.0.into())).collect::<Result<Vec<Box<[u8]>>>>()?;
+    let keys = entries.map(|index| view.known_entry(index).map(|(key, _)| key));
+    let mut keys = keys.collect::<Result<Vec<&[u8]>>>()?;
     if !pending.is_empty() {
-        keys.extend(pending);
+        keys.extend(pending.iter().map(|key| &**key));
         keys.sort_unstable();
         keys.dedup();
     }
+    if direction == Direction::Backward {
+        keys.reverse();
+    }
+    keys.truncate(count_max);
     Ok(keys)
 }
 
-fn entries_in<'v>(
-    view: &'v LeafView,
-    range: &'v KeyRange,
-) -> Result<impl Iterator<Item = Result<(&'v [u8], Value<'v>)>>> {
-    let start = match &range.start {
-        Bound::Included(key) => view.search(key)?.unwrap_or_else(|index| index),
-        Bound::Excluded(key) => view.search(key)?.map_or_else(|index| index, |index| index + 1),
-        Bound::Unbounded => 0,
+/// Shortens what is left of a range to what is beyond `key`. Reuses the bound's buffer.
+fn shorten(rest: &mut KeyRange, key: &[u8], direction: Direction) {
+    let bound = match direction {
+        Direction::Forward => &mut rest.start,
+        Direction::Backward => &mut rest.end,
     };
-    let entries = (start..view.len()).map_while(|index| view.entry(index).transpose());
-    Ok(entries.take_while(|entry| entry.as_ref().map_or(true, |(key, _)| !range.is_above(key))))
-}
-
-/// The part of a scan's range that one leaf covers.
-pub(super) struct Part {
-    pub range: KeyRange,
-    /// True if the scan ends with this part.
-    is_last: bool,
-}
-
-impl Part {
-    pub fn of(view: &LeafView, unread: &KeyRange, direction: Direction) -> Part {
-        let mut range = unread.clone();
-        let is_last = match direction {
-            Direction::Forward => match view.upper() {
-                Some(upper) if !unread.is_above(upper) => {
-                    range.end = Bound::Excluded(upper.to_vec());
-                    false
-                }
-                _ => true,
-            },
-            Direction::Backward => match view.lower() {
-                Some(lower) if !unread.is_below(lower) => {
-                    range.start = Bound::Included(lower.to_vec());
-                    // An included start at the leaf's first key leaves nothing for the leaf before.
-                    matches!(&unread.start, Bound::Included(start) if **start == *lower)
-                }
-                _ => true,
-            },
-        };
-        Part { range, is_last }
-    }
-
-    /// Ends the part behind `key`.
-    fn cut_after(&mut self, key: &[u8], direction: Direction) {
-        match direction {
-            Direction::Forward => self.range.end = Bound::Included(key.to_vec()),
-            Direction::Backward => self.range.start = Bound::Included(key.to_vec()),
-        }
-        self.is_last = false;
-    }
-
-    /// True if this part is as large as `other`, or larger.
-    fn covers(&self, other: &Part) -> bool {
-        use Bound::{Excluded, Included, Unbounded};
-        let starts = match (&self.range.start, &other.range.start) {
-            (Unbounded, _) => true,
-            (_, Unbounded) => false,
-            (Excluded(own), Included(others)) => own < others,
-            (Included(own) | Excluded(own), Included(others) | Excluded(others)) => own <= others,
-        };
-        let ends = match (&self.range.end, &other.range.end) {
-            (Unbounded, _) => true,
-            (_, Unbounded) => false,
-            (Excluded(own), Included(others)) => own > others,
-            (Included(own) | Excluded(own), Included(others) | Excluded(others)) => own >= others,
-        };
-        starts && ends
-    }
-
-    /// Returns the rest of `unread` behind this part.
-    pub fn after(self, unread: Option<KeyRange>, direction: Direction) -> Option<KeyRange> {
-        if self.is_last {
-            return None;
-        }
-        let mut rest = unread?;
-        match direction {
-            Direction::Forward => rest.start = flip(self.range.end),
-            Direction::Backward => rest.end = flip(self.range.start),
-        }
-        (!rest.is_empty()).then_some(rest)
-    }
-}
-
-fn flip(bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
-    match bound {
-        Bound::Included(key) => Bound::Excluded(key),
-        Bound::Excluded(key) => Bound::Included(key),
-        Bound::Unbounded => Bound::Unbounded,
+    if let Bound::Excluded(buffer) = bound {
+        buffer.clear();
+        buffer.extend_from_slice(key);
+    } else {
+        *bound = Bound::Excluded(key.to_vec());
     }
 }

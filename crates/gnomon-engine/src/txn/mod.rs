@@ -70,6 +70,7 @@ mod core;
 mod cursor;
 mod get;
 mod large;
+mod leaf_part;
 mod observed;
 mod options;
 mod ordering;

@@ -436,4 +436,9 @@ impl Cursor {
     pub fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.next_in(&mut txn.core)
     }
+
+    /// As [`Cursor::next`]; lends the entry until the next step, mostly from where it is stored.
+    pub fn next_ref(&mut self, txn: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
+        self.next_ref_in(&mut txn.core)
+    }
 }

@@ -2,9 +2,11 @@
 //!
 //! Reading checks each slot that it follows, and changes check the header first, so no bytes lead out of the page.
 
-use std::{borrow::Cow, cmp::Ordering};
+use std::{borrow::Cow, cmp::Ordering, ops::Deref};
 
-use super::{CHILD_BYTES, Flaw, HEAD_BYTES, NODE_HEADER_BYTES, SKIP_MAX, SLOT_BYTES, Shape, TAG_LARGE};
+use super::{
+    CHILD_BYTES, Flaw, HEAD_BYTES, NODE_HEADER_BYTES, SKIP_MAX, SLOT_BYTES, Shape, TAG_BYTES, TAG_LARGE,
+};
 use crate::page::{Page, PageKind};
 
 const COUNT_AT: usize = 2;
@@ -38,15 +40,45 @@ const fn slot_at(index: usize) -> usize {
     NODE_HEADER_BYTES + index * SLOT_BYTES
 }
 
-/// The cells of a node, whatever they hold. The header is known to be consistent.
+/// The header of a node, which is consistent.
 #[derive(Clone, Copy)]
-pub(super) struct Cells<'a> {
-    body: &'a [u8],
+pub(super) struct Header {
     pub(super) shape: Shape,
     pub(super) count: usize,
     /// In bytes, as `live`.
     heap: usize,
     live: usize,
+}
+
+/// The place of an entry in the body of its leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryPlace {
+    key: usize,
+    value: usize,
+    end: usize,
+}
+
+impl EntryPlace {
+    /// Returns the key and the value, in the body that the place was found in.
+    #[inline]
+    pub(in crate::access) fn of(self, body: &[u8]) -> (&[u8], &[u8]) {
+        let part = |from, to| body.get(from..to).unwrap_or_default();
+        (part(self.key, self.value), part(self.value, self.end))
+    }
+}
+
+/// The cells of a node, whatever they hold.
+#[derive(Clone, Copy)]
+pub(super) struct Cells<'a> {
+    pub(super) body: &'a [u8],
+    pub(super) header: Header,
+}
+
+impl Deref for Cells<'_> {
+    type Target = Header;
+    fn deref(&self) -> &Header {
+        &self.header
+    }
 }
 
 impl<'a> Cells<'a> {
@@ -61,7 +93,7 @@ impl<'a> Cells<'a> {
         if slot_at(count) > heap || heap > body.len() || live > body.len() - heap {
             return Err(Flaw::Header);
         }
-        Ok(Cells { body, shape, count, heap, live })
+        Ok(Cells { body, header: Header { shape, count, heap, live } })
     }
 
     pub(super) fn level(self) -> u8 {
@@ -102,6 +134,20 @@ impl<'a> Cells<'a> {
     pub(super) fn cell(self, index: usize) -> Result<&'a [u8], Flaw> {
         let (start, end) = self.range(index)?;
         self.body.get(start..end).ok_or(Flaw::Slot)
+    }
+
+    /// Returns the place of an entry of a leaf; none if its value is large.
+    #[inline]
+    pub(super) fn entry_place(self, index: usize) -> Result<Option<EntryPlace>, Flaw> {
+        let (start, end) = self.range(index)?;
+        let cell = self.body.get(start..end).ok_or(Flaw::Slot)?;
+        let tag = u16::from_le_bytes(*cell.first_chunk().ok_or(Flaw::Cell)?);
+        let key = start + TAG_BYTES;
+        let value = key + usize::from(tag & !TAG_LARGE);
+        if value > end {
+            return Err(Flaw::Cell);
+        }
+        Ok((tag & TAG_LARGE == 0).then_some(EntryPlace { key, value, end }))
     }
 
     #[inline]
@@ -237,7 +283,7 @@ pub(super) fn insert_cell(body: &mut [u8], index: usize, key: &[u8], pieces: &[&
         }
     }
     let head = if index < cells.first_key() { 0 } else { share_prefix(body, key)? };
-    let Cells { shape, count, heap, live, .. } = Cells::parse(body)?;
+    let Header { shape, count, heap, live } = Cells::parse(body)?.header;
     let start = heap - padded;
     write_pieces(body, start, pieces);
     body.copy_within(slot_at(index)..slot_at(count), slot_at(index + 1));
@@ -288,7 +334,7 @@ fn write_pieces(body: &mut [u8], mut start: usize, pieces: &[&[u8]]) {
 pub(super) fn remove_cell(body: &mut [u8], index: usize) -> Result<(), Flaw> {
     let cells = Cells::parse(body)?;
     let (start, end) = cells.range(index)?;
-    let Cells { shape, count, heap, live, .. } = cells;
+    let Header { shape, count, heap, live } = cells.header;
     let padded = shape.padded(end - start);
     let live = live.checked_sub(padded).ok_or(Flaw::Header)?;
     body.copy_within(slot_at(index + 1)..slot_at(count), slot_at(index));

@@ -108,11 +108,15 @@ proptest! {
                 Step::Scan { from, to, backward } => {
                     let range = KeyRange { start: Bound::Included(vec![from]), end: Bound::Excluded(vec![to]) };
                     let direction = if backward { Direction::Backward } else { Direction::Forward };
-                    let mut cursor = txn.scan(tree, range, direction).unwrap();
+                    let mut copied = txn.scan(tree, range.clone(), direction).unwrap();
+                    let mut lent = txn.scan(tree, range, direction).unwrap();
                     let mut found = Vec::new();
-                    while let Some(entry) = cursor.next(&mut txn).unwrap() {
+                    while let Some(entry) = copied.next(&mut txn).unwrap() {
+                        let same = lent.next_ref(&mut txn).unwrap();
+                        prop_assert_eq!(same, Some((&*entry.0, &*entry.1)));
                         found.push(entry);
                     }
+                    prop_assert_eq!(lent.next_ref(&mut txn).unwrap(), None);
                     let mut expected: Vec<_> = current.iter()
                         .filter(|(key, _)| key[0] >= from && key[0] < to)
                         .map(|(key, value)| (key.clone(), value.clone())).collect();

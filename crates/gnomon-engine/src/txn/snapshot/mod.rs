@@ -17,18 +17,15 @@
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    cursor::{Ahead, Part, merge, seek},
+    leaf_part::{LeafPart, Passed, seek},
     shared::Handle,
 };
 use crate::{
     Csn, Error, Result, TreeId,
-    access::{Direction, Extent, KeyRange, Placement},
+    access::{Direction, EntryPlace, Extent, KeyRange, Placement},
     lock::{LockName, LockOwner, WaitOptions, tree_mode},
     mvcc::{ReadAt, TREES, TreeRef, TreeState},
     sync::{Arc, Mutex, RwLock},
@@ -97,13 +94,8 @@ impl Snapshot {
     pub fn range(&self, tree: TreeId, range: KeyRange) -> Result<SnapshotRange> {
         let tree = self.0.tree(tree)?;
         let unread = (!range.is_empty()).then_some(range);
-        Ok(SnapshotRange {
-            snapshot: self.clone(),
-            tree,
-            unread,
-            low: VecDeque::new(),
-            high: VecDeque::new(),
-        })
+        let (snapshot, key, value) = (self.clone(), Vec::new(), Vec::new());
+        Ok(SnapshotRange { snapshot, tree, unread, low: None, high: None, key, value })
     }
 }
 
@@ -172,71 +164,173 @@ pub struct SnapshotRange {
     tree: TreeRef,
     /// The part between the ends that was not read yet; none if all was.
     unread: Option<KeyRange>,
-    /// Entries that were read ahead at the lower end, in ascending order.
-    low: VecDeque<(Box<[u8]>, Ahead)>,
-    /// Entries that were read ahead at the upper end, in ascending order.
-    high: VecDeque<(Box<[u8]>, Ahead)>,
+    /// The leaf that was read last at the lower end.
+    low: Option<LeafPart>,
+    /// The leaf that was read last at the upper end.
+    high: Option<LeafPart>,
+    /// The entry that was returned last, if it is not in a leaf.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// The place of an entry that a range returns.
+#[derive(Clone, Copy)]
+enum Found {
+    /// The leaf at an end of the range.
+    InLeaf(Direction, EntryPlace),
+    /// The buffers of the range.
+    Copied,
 }
 
 impl SnapshotRange {
-    fn step(&mut self, from: Direction) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
-        let step = self.try_step(from);
-        if step.is_err() {
-            self.unread = None;
-            self.low.clear();
-            self.high.clear();
-        }
-        step.transpose()
+    /// Returns the next entry, a key with its value; none at the end. Lends it until the next step, mostly from where
+    /// it is stored.
+    ///
+    /// # Errors
+    /// As of the entries of the iterator.
+    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.lend(Direction::Forward)
     }
 
-    fn try_step(&mut self, from: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// As [`SnapshotRange::next_ref`], from the upper end.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        self.lend(Direction::Backward)
+    }
+
+    fn lend(&mut self, from: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.find(from)?.map(|found| self.found(found)))
+    }
+
+    fn copy_next(&mut self, from: Direction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        Ok(self.find(from)?.map(|found| match found {
+            Found::Copied => (std::mem::take(&mut self.key), std::mem::take(&mut self.value)),
+            found => {
+                let (key, value) = self.found(found);
+                (key.to_vec(), value.to_vec())
+            }
+        }))
+    }
+
+    #[inline]
+    fn found(&self, found: Found) -> (&[u8], &[u8]) {
+        if let Found::InLeaf(end, place) = found
+            && let Some(part) = self.end(end)
+        {
+            return part.at(place);
+        }
+        (&self.key, &self.value)
+    }
+
+    /// The leaf at an end.
+    #[inline]
+    fn end(&self, end: Direction) -> Option<&LeafPart> {
+        match end {
+            Direction::Forward => self.low.as_ref(),
+            Direction::Backward => self.high.as_ref(),
+        }
+    }
+
+    fn find(&mut self, from: Direction) -> Result<Option<Found>> {
+        let found = self.try_find(from);
+        if found.is_err() {
+            (self.unread, self.low, self.high) = (None, None, None);
+        }
+        found
+    }
+
+    fn try_find(&mut self, from: Direction) -> Result<Option<Found>> {
+        let other = match from {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        };
+        // Nearly always: an entry of the leaf that was read last.
+        if let Some(index) = self.end_mut(from).as_mut().and_then(|part| part.pass_unchanged(from))
+            && let Some(found) = self.show_stored(from, index)?
+        {
+            return Ok(Some(found));
+        }
         loop {
-            let entry = match from {
-                Direction::Forward => self.low.pop_front(),
-                Direction::Backward => self.high.pop_back(),
-            };
-            let entry = match (entry, from) {
-                (None, _) if self.unread.is_some() => {
-                    self.read_leaf(from)?;
-                    continue;
+            if let Some(passed) = self.pass(from, from)? {
+                match self.show(from, passed)? {
+                    None => continue,
+                    found => return Ok(found),
                 }
-                // The ends have met.
-                (None, Direction::Forward) => self.high.pop_front(),
-                (None, Direction::Backward) => self.low.pop_back(),
-                (entry, _) => entry,
-            };
-            let Some((key, value)) = entry else { return Ok(None) };
-            let value = match value {
-                Ahead::Value(value) => Some(value.into_vec()),
-                Ahead::Large => self.snapshot.0.value(&self.tree, &key)?,
-            };
-            if let Some(value) = value {
-                return Ok(Some((key.into_vec(), value)));
+            }
+            if self.unread.is_some() {
+                self.read_leaf(from)?;
+                continue;
+            }
+            // The ends have met.
+            let Some(passed) = self.pass(other, from)? else { return Ok(None) };
+            if let Some(found) = self.show(other, passed)? {
+                return Ok(Some(found));
             }
         }
+    }
+
+    #[inline]
+    fn end_mut(&mut self, end: Direction) -> &mut Option<LeafPart> {
+        match end {
+            Direction::Forward => &mut self.low,
+            Direction::Backward => &mut self.high,
+        }
+    }
+
+    /// Passes an entry of the leaf at an end of the range, in a direction.
+    fn pass(&mut self, end: Direction, from: Direction) -> Result<Option<Passed>> {
+        self.end_mut(end).as_mut().map_or(Ok(None), |part| part.pass(from))
+    }
+
+    /// Returns an entry that was passed, of the leaf at an end; none if it is not there at the snapshot.
+    fn show(&mut self, end: Direction, passed: Passed) -> Result<Option<Found>> {
+        match passed {
+            Passed::InLeaf(index) => self.show_stored(end, index),
+            Passed::Version(key, value) => {
+                (self.key, self.value) = (key.into_vec(), value.to_vec());
+                Ok(Some(Found::Copied))
+            }
+        }
+    }
+
+    /// As [`SnapshotRange::show`], of an entry of the leaf.
+    #[inline]
+    fn show_stored(&mut self, end: Direction, index: usize) -> Result<Option<Found>> {
+        let Some(part) = self.end(end) else { return Ok(None) };
+        if let Some(place) = part.place(index)? {
+            return Ok(Some(Found::InLeaf(end, place)));
+        }
+        let key = part.entry(index)?.0.to_vec();
+        let Some(value) = self.snapshot.0.value(&self.tree, &key)? else { return Ok(None) };
+        (self.key, self.value) = (key, value);
+        Ok(Some(Found::Copied))
     }
 
     /// Reads the next leaf at one end.
     fn read_leaf(&mut self, from: Direction) -> Result<()> {
         let Some(unread) = &self.unread else { return Ok(()) };
+        let unread = unread.as_bounds();
         let (state, tree) = (&*self.snapshot.0, &*self.tree);
         let inner = &state.handle.inner;
         inner.check_open()?;
         let read = tree.generations.read(&inner.store, ReadAt::Snapshot(state.csn), |pages, end| {
-            let view = tree.tree.leaf(pages, seek(unread, from))?;
-            let part = Part::of(&view, unread, from);
+            let view = match self.end(from) {
+                Some(part) => tree.tree.leaf_near(pages, part.view(), seek(unread, from))?,
+                None => tree.tree.leaf(pages, seek(unread, from))?,
+            };
             // Looked up after the leaf was read: see the version store.
-            let changed = tree.versions.changed(part.range.as_bounds(), state.csn, end);
-            Ok((view, part, changed))
+            LeafPart::of_scan(view, unread, from, |bounds| tree.versions.changed(bounds, state.csn, end))
         });
         inner.timeline.check_snapshot(state.csn)?;
-        let (view, part, changed) = read?;
-        let entries = merge(&view, &part.range, changed)?;
-        match from {
-            Direction::Forward => self.low.extend(entries),
-            Direction::Backward => self.high.extend(entries),
-        }
-        self.unread = part.after(self.unread.take(), from);
+        let (part, rest) = read?;
+        let unread = self.unread.take().zip(rest).map(|(unread, rest)| match from {
+            Direction::Forward => KeyRange { start: rest, ..unread },
+            Direction::Backward => KeyRange { end: rest, ..unread },
+        });
+        self.unread = unread.filter(|unread| !unread.is_empty());
+        *self.end_mut(from) = Some(part);
         Ok(())
     }
 }
@@ -245,13 +339,13 @@ impl Iterator for SnapshotRange {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Forward)
+        self.copy_next(Direction::Forward).transpose()
     }
 }
 
 impl DoubleEndedIterator for SnapshotRange {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward)
+        self.copy_next(Direction::Backward).transpose()
     }
 }
 
