@@ -59,6 +59,8 @@ pub(super) fn insert<P: PageWrite>(
             Node::Inner(full) => {
                 let at_end = is_last && full.covering(key).at(child_id)? + 1 == full.count();
                 let mut right = pages.allocate(PageKind::TreeInner, child.size())?;
+                // The leaf below may have room by now, and be as it was.
+                pages.note_restructured();
                 let separator = layout::split_inner(&mut child, &mut right, at_end).at(child_id)?;
                 layout::insert_child(&mut node, index + 1, &separator, right.id()).at(node_id)?;
                 if key >= separator.as_slice() {
