@@ -49,6 +49,8 @@ pub(crate) struct Timeline {
     /// Versions that are to be looked at, in the order in which commits were applied, behind those that a snapshot
     /// needed until now. One that may still be needed by a new snapshot holds up those behind it.
     outdated: Line<Mutex<VecDeque<Outdated>>>,
+    /// Number of versions in `outdated`: readers that have none to look at touch nothing that commits change.
+    outdated_len: Line<AtomicUsize>,
     /// Commits that replaced the pages of whole trees, in their order, while a snapshot is older.
     replaced: Mutex<Vec<(Csn, Vec<TreeRef>)>>,
     /// Number of the commits in `replaced`.
@@ -79,6 +81,7 @@ impl Timeline {
             snapshots: Line::default(),
             ended: AtomicU64::new(0),
             outdated: Line::default(),
+            outdated_len: Line::default(),
             replaced: Mutex::default(),
             replaced_len: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
@@ -103,7 +106,11 @@ impl Timeline {
     /// Notes that a commit is applied, with the keys that have a version of it, which take so many bytes.
     pub fn applied(&self, csn: Csn, changed: Vec<ChangedKey>, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.outdated.lock().extend(changed.into_iter().map(|(tree, key)| Outdated { csn, tree, key }));
+        if !changed.is_empty() {
+            let mut outdated = self.outdated.lock();
+            outdated.extend(changed.into_iter().map(|(tree, key)| Outdated { csn, tree, key }));
+            self.count_outdated(&outdated);
+        }
         // Out of order for as long as an earlier commit is still applying; few at a time.
         let mut applied = self.applied.lock();
         applied.push(csn);
@@ -166,7 +173,9 @@ impl Timeline {
         let needed = snapshots.remove(&snapshot).map(|state| state.needed).unwrap_or_default();
         drop(snapshots);
         let any = !needed.is_empty() || self.replaced_len.load(Ordering::Acquire) > 0;
-        self.look_again(needed);
+        if !needed.is_empty() {
+            self.look_again(needed);
+        }
         any
     }
 
@@ -175,6 +184,11 @@ impl Timeline {
         for version in versions.into_iter().rev() {
             outdated.push_front(version);
         }
+        self.count_outdated(&outdated);
+    }
+
+    fn count_outdated(&self, outdated: &VecDeque<Outdated>) {
+        self.outdated_len.store(outdated.len(), Ordering::Release);
     }
 
     /// Fails if a snapshot was ended. To be asked after versions were read for it.
@@ -212,7 +226,7 @@ impl Timeline {
     pub fn prune(&self, settled: impl FnOnce() -> Csn) {
         // Readers come by here too, and mostly find nothing to do.
         let any_replaced = self.replaced_len.load(Ordering::Acquire) > 0;
-        if !any_replaced && self.outdated.try_lock().is_none_or(|outdated| outdated.is_empty()) {
+        if !any_replaced && self.outdated_len.load(Ordering::Acquire) == 0 {
             return;
         }
         let settled = settled();
@@ -258,6 +272,7 @@ impl Timeline {
     ) -> usize {
         let count = outdated.iter().take(count).take_while(|outdated| outdated.csn <= settled).count();
         let mut batch: SmallVec<[Outdated; AT_ONCE]> = outdated.drain(..count).collect();
+        self.count_outdated(&outdated);
         drop(outdated);
         if batch.is_empty() {
             return 0;

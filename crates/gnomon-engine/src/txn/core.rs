@@ -262,11 +262,12 @@ impl Core {
     }
 
     pub(super) fn take_snapshot(&mut self) -> Result<Csn> {
-        let inner = self.handle.inner.clone();
         if let Some(shared) = self.options.snapshot.as_ref().map(SharedSnapshot::csn) {
-            return Ok(self.stand_at(inner.timeline.take_snapshot(|| shared)));
+            let snapshot = self.inner().timeline.take_snapshot(|| shared);
+            return Ok(self.stand_at(snapshot));
         }
         self.see_at_least(self.freshen()?);
+        let inner = self.inner();
         // A session that holds a ticket, or has read or written behind a lock, may be ahead of the application of
         // another transaction: the snapshot must have all that it knows already.
         let seen = match inner.store.failpoints().is_on(Failpoint::SnapshotBehindOwnWrites) {
