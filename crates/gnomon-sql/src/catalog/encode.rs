@@ -9,13 +9,16 @@ use std::collections::BTreeMap;
 
 use gnomon_engine::{PageSize, TreeId};
 
-use super::model::{
-    Check, Column, Identity, Index, Parameter, Partition, Partitioning, Procedure, Schema, Sequence, Table,
-    View,
+use super::{
+    model::{
+        Check, Column, Identity, Index, Parameter, Partition, Partitioning, Procedure, Schema, Sequence,
+        Table, View,
+    },
+    statistics::{ColumnStatistics, TableStatistics},
 };
 use crate::{
     Result, SqlError, SqlState,
-    types::{ColumnType, Type},
+    types::{ColumnType, Datum, Type, rows},
 };
 
 /// The version of every layout.
@@ -53,6 +56,9 @@ impl Writer {
     fn len(&mut self, len: usize) {
         // The limits on statements keep every length far below this.
         self.u32(u32::try_from(len).unwrap_or(u32::MAX));
+    }
+    fn f32(&mut self, value: f32) {
+        self.u32(value.to_bits());
     }
     fn text(&mut self, text: &str) {
         self.len(text.len());
@@ -137,6 +143,9 @@ impl<'a> Reader<'a> {
     }
     fn i64(&mut self) -> Result<i64> {
         self.take().map(i64::from_le_bytes)
+    }
+    fn f32(&mut self) -> Result<f32> {
+        self.u32().map(f32::from_bits)
     }
     fn len(&mut self) -> Result<usize> {
         let len = self.u32()?;
@@ -295,6 +304,7 @@ impl Entry for Table {
             indexes,
             checks,
             page_size,
+            statistics: None,
         };
         if r.version > OLDEST {
             table.is_replicated = r.bool()?;
@@ -469,6 +479,73 @@ impl Entry for Procedure {
     }
 }
 
+/// Writes values of one type.
+fn write_values(w: &mut Writer, values: &[Datum], ty: ColumnType) {
+    // Values that are not of the type, which there are none of, would be read as NULL.
+    let bytes = rows::encode(values, &vec![ty; values.len()]).unwrap_or_else(|_| vec![0]);
+    w.len(values.len());
+    w.list(&bytes, |w, byte| w.0.push(*byte));
+}
+
+fn read_values(r: &mut Reader<'_>, ty: ColumnType) -> Result<Vec<Datum>> {
+    let count = r.len()?;
+    if count > LIST_MAX {
+        return Err(r.damaged());
+    }
+    let length = r.len()?;
+    let Some((bytes, rest)) = r.bytes.split_at_checked(length) else { return Err(r.damaged()) };
+    r.bytes = rest;
+    rows::decode(bytes, &vec![ty; count]).map_err(|_| r.damaged())
+}
+
+/// The statistics of a table, with its identifier.
+pub(super) struct Statistics(pub u32, pub TableStatistics);
+
+impl Entry for Statistics {
+    fn encode(&self) -> Vec<u8> {
+        let Statistics(oid, statistics) = self;
+        let mut w = Writer::new();
+        w.u32(*oid);
+        w.u64(statistics.rows.to_bits());
+        w.u32(statistics.pages);
+        let columns: Vec<_> = statistics.columns.iter().collect();
+        w.list(&columns, |w, (position, column)| {
+            w.len(**position);
+            w.ty(column.ty);
+            w.f32(column.null_fraction);
+            w.u32(column.width);
+            w.f32(column.distinct);
+            let (values, fractions): (Vec<Datum>, Vec<f32>) = column.common.iter().cloned().unzip();
+            write_values(w, &values, column.ty);
+            w.list(&fractions, |w, fraction| w.f32(*fraction));
+            write_values(w, &column.histogram, column.ty);
+            w.option(column.correlation.as_ref(), |w, correlation| w.f32(*correlation));
+        });
+        w.0
+    }
+    fn decode(bytes: &[u8]) -> Result<Statistics> {
+        let mut r = Reader::new(bytes, "table's statistics")?;
+        let (oid, rows, pages) = (r.u32()?, f64::from_bits(r.u64()?), r.u32()?);
+        let columns = r.list(|r| {
+            let position = r.len()?;
+            let ty = r.ty()?;
+            let (null_fraction, width, distinct) = (r.f32()?, r.u32()?, r.f32()?);
+            let values = read_values(r, ty)?;
+            let fractions = r.list(Reader::f32)?;
+            if values.len() != fractions.len() {
+                return Err(r.damaged());
+            }
+            let common = values.into_iter().zip(fractions).collect();
+            let histogram = read_values(r, ty)?;
+            let correlation = r.option(Reader::f32)?;
+            let column =
+                ColumnStatistics { ty, null_fraction, width, distinct, common, histogram, correlation };
+            Ok((position, column))
+        })?;
+        r.end(Statistics(oid, TableStatistics { rows, pages, columns: columns.into_iter().collect() }))
+    }
+}
+
 /// A text: a comment, or what a setting is in new sessions.
 pub(super) struct Text(pub String);
 
@@ -530,6 +607,7 @@ mod tests {
             indexes: vec![index("i")],
             checks: vec![Check { name: "c".into(), expression: "a > 0".into() }],
             page_size: Some(PageSize::MAX),
+            statistics: None,
         }
     }
 
@@ -569,8 +647,38 @@ mod tests {
         assert_eq!(View::decode(&old).unwrap().query, view.query);
     }
 
+    fn statistics() -> Statistics {
+        let ty = ColumnType { ty: Type::Text, modifier: -1 };
+        let column = ColumnStatistics {
+            ty,
+            null_fraction: 0.25,
+            width: 4,
+            distinct: -0.5,
+            common: vec![(Datum::text("a"), 0.5)],
+            histogram: vec![Datum::text("b"), Datum::text("c")],
+            correlation: Some(-1.0),
+        };
+        Statistics(16384, TableStatistics { rows: 8.0, pages: 1, columns: [(1, column)].into() })
+    }
+
+    #[test]
+    fn statistics_survive_the_round_trip() {
+        let Statistics(oid, kept) = Statistics::decode(&statistics().encode()).unwrap();
+        assert_eq!(oid, 16384);
+        assert_eq!(format!("{kept:?}"), format!("{:?}", statistics().1));
+    }
+
     #[test]
     fn damage_is_an_error_and_never_a_panic() {
+        let bytes = statistics().encode();
+        for cut in 0..bytes.len() {
+            assert!(Statistics::decode(&bytes[..cut]).is_err());
+        }
+        for place in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[place] ^= 0x80;
+            let _ = Statistics::decode(&bytes);
+        }
         let bytes = table().encode();
         for cut in 0..bytes.len() {
             assert_eq!(Table::decode(&bytes[..cut]).unwrap_err().state(), SqlState::DATA_CORRUPTED);

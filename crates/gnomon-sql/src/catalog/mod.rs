@@ -1,6 +1,6 @@
 //! The catalog: what tables, indexes and sequences there are.
 //!
-//! [`model`] describes the objects, [`Catalog`] holds all of them at one moment; `store` keeps them in the engine's
+//! [`model`] describes the objects, [`statistics`] the rows of tables, [`Catalog`] holds all of them at one moment; `store` keeps them in the engine's
 //! trees, each in the form that `encode` lays out. [`partition`] says where the rows of a table in partitions are.
 
 mod encode;
@@ -9,6 +9,7 @@ mod names;
 pub mod partition;
 pub mod row_address;
 mod snapshot;
+pub mod statistics;
 pub(crate) mod store;
 pub mod system;
 

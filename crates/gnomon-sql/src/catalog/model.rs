@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use gnomon_engine::{PageSize, TreeId};
 
+use super::statistics::TableStatistics;
 use crate::{SqlError, SqlState, syntax::with_row_renamed, types::ColumnType};
 
 /// An object identifier as PostgreSQL has it; those of users begin at 16384.
@@ -39,6 +40,8 @@ pub struct Table {
     pub checks: Vec<Check>,
     /// The size of its pages, if it was given (WITH (page_size = ...)).
     pub page_size: Option<PageSize>,
+    /// The statistics of its rows, if it was analyzed; stored apart.
+    pub statistics: Option<Arc<TableStatistics>>,
 }
 
 /// PARTITION BY HASH.

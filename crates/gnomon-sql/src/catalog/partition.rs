@@ -183,6 +183,7 @@ impl Table {
             primary_key: self.primary_key.as_ref().and_then(|index| alone(index, true)),
             indexes: self.indexes.iter().filter_map(|index| alone(index, false)).collect(),
             checks: self.checks.iter().map(|check| check.of_table(&self.name, &partition.name)).collect(),
+            statistics: self.statistics.as_ref().map(|whole| whole.of_partition(self.partition_trees.len())),
             ..Table::clone(self)
         })
     }

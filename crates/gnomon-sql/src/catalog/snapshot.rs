@@ -10,7 +10,10 @@ use std::{
 
 use gnomon_engine::Csn;
 
-use super::model::{Index, Oid, Procedure, Schema, Sequence, Table, View};
+use super::{
+    model::{Index, Oid, Procedure, Schema, Sequence, Table, View},
+    statistics::{ColumnStatistics, TableStatistics},
+};
 
 /// The first identifier that user objects get.
 pub const FIRST_USER_OID: Oid = 16384;
@@ -263,6 +266,13 @@ impl Catalog {
         self.tables.insert(table.oid, table.clone());
         table
     }
+    /// Gives a table the statistics of its rows.
+    pub fn put_statistics(&mut self, oid: Oid, statistics: TableStatistics) {
+        if let Some(table) = self.tables.get(&oid) {
+            let analyzed = Table { statistics: Some(Arc::new(statistics)), ..(**table).clone() };
+            self.put_table(analyzed);
+        }
+    }
     /// Takes a table out, with its indexes and comments.
     pub fn remove_table(&mut self, oid: Oid) {
         self.forget_names_of_table(oid);
@@ -382,6 +392,12 @@ impl Catalog {
 }
 
 impl Table {
+    /// The statistics of a column, if it was analyzed and is as it was then.
+    pub fn column_statistics(&self, position: usize) -> Option<&ColumnStatistics> {
+        let column = self.columns.get(position).filter(|column| !column.dropped)?;
+        let statistics = self.statistics.as_ref()?.columns.get(&position)?;
+        (statistics.ty == column.ty).then_some(statistics)
+    }
     /// The index with this identifier, the primary key's too.
     pub fn index(&self, oid: Oid) -> Option<&Index> {
         self.all_indexes().find(|index| index.oid == oid)

@@ -12,7 +12,7 @@ use gnomon_engine::{Database, Direction, Error, KeyRange, RowLock, Transaction, 
 
 use super::{
     Catalog, FIRST_USER_OID,
-    encode::{Entry, Header, Text},
+    encode::{Entry, Header, Statistics, Text},
     model::{Oid, Procedure, Schema, Sequence, Table, View},
     snapshot::SettingKey,
 };
@@ -32,6 +32,7 @@ const COMMENT: u8 = 5;
 const PROCEDURE: u8 = 6;
 const CLUSTER: u8 = 7;
 const SETTING: u8 = 8;
+const STATISTICS: u8 = 9;
 
 fn key(kind: u8, oid: Oid, column: u32) -> Vec<u8> {
     let mut key = vec![kind];
@@ -184,6 +185,11 @@ pub(crate) fn load(txn: &mut Transaction) -> Result<Catalog> {
                 catalog.put_procedure(procedure);
                 same
             }
+            STATISTICS => {
+                let Statistics(of, statistics) = Statistics::decode(&value)?;
+                catalog.put_statistics(of, statistics);
+                of == oid
+            }
             COMMENT => {
                 let column = rest.try_into().map_err(|_| damaged("a key of a comment is too short"))?;
                 let comment = Text::decode(&value)?;
@@ -215,6 +221,7 @@ pub(crate) fn write_changes(
 ) -> Result<()> {
     changes(txn, SCHEMA, &before.schemas, &after.schemas)?;
     changes(txn, TABLE, &before.tables, &after.tables)?;
+    statistics(txn, before, after)?;
     changes(txn, SEQUENCE, &before.sequences, &after.sequences)?;
     changes(txn, VIEW, &before.views, &after.views)?;
     changes(txn, PROCEDURE, &before.procedures, &after.procedures)?;
@@ -239,7 +246,29 @@ pub(crate) fn write_changes(
     Ok(())
 }
 
-/// An object that was not changed is shared by both states.
+/// Writes the statistics of tables that were analyzed, and removes those of tables that are gone.
+fn statistics(txn: &mut Transaction, before: &Catalog, after: &Catalog) -> Result<()> {
+    for (oid, table) in &after.tables {
+        let former = before.tables.get(oid).and_then(|table| table.statistics.as_ref());
+        match (&table.statistics, former) {
+            (Some(new), Some(old)) if Arc::ptr_eq(new, old) => {}
+            (Some(new), _) => {
+                let entry = Statistics(*oid, (**new).clone());
+                txn.put(CATALOG_TREE, &key(STATISTICS, *oid, 0), &entry.encode())?;
+            }
+            (None, Some(_)) => drop(txn.delete(CATALOG_TREE, &key(STATISTICS, *oid, 0))?),
+            (None, None) => {}
+        }
+    }
+    let gone = before.tables.values().filter(|table| !after.tables.contains_key(&table.oid));
+    for table in gone.filter(|table| table.statistics.is_some()) {
+        txn.delete(CATALOG_TREE, &key(STATISTICS, table.oid, 0))?;
+    }
+    Ok(())
+}
+
+/// Writes objects that differ, and removes those that are gone. An object that was not changed is shared by both states;
+/// of a table that was only analyzed, the entry stays the same, which transactions may depend on.
 fn changes<T: Entry>(
     txn: &mut Transaction,
     kind: u8,
@@ -247,8 +276,13 @@ fn changes<T: Entry>(
     after: &BTreeMap<Oid, Arc<T>>,
 ) -> Result<()> {
     for (oid, object) in after {
-        if !before.get(oid).is_some_and(|old| Arc::ptr_eq(old, object)) {
-            txn.put(CATALOG_TREE, &key(kind, *oid, 0), &object.encode())?;
+        let former = before.get(oid);
+        if former.is_some_and(|old| Arc::ptr_eq(old, object)) {
+            continue;
+        }
+        let entry = object.encode();
+        if former.is_none_or(|old| old.encode() != entry) {
+            txn.put(CATALOG_TREE, &key(kind, *oid, 0), &entry)?;
         }
     }
     for oid in before.keys().filter(|oid| !after.contains_key(oid)) {

@@ -9,7 +9,7 @@ use crate::{
         Catalog,
         model::{Oid, Sequence, View},
         system::{
-            Activity, AdvisoryLock, Cluster, ConnectedBy, Cursor, Kept, PreparedStatement,
+            Activity, AdvisoryLock, Analyzed, Cluster, ConnectedBy, Cursor, Kept, PreparedStatement,
             PreparedTransaction, Setting, StatementProgress, StatementStatistics, Style, SystemState, Usage,
         },
     },
@@ -17,7 +17,7 @@ use crate::{
     deparse,
     query::{Binder, ByRelation},
     syntax::parse_expression,
-    types::Context,
+    types::{Context, Datum, Type, text},
 };
 
 impl Surroundings {
@@ -154,6 +154,12 @@ impl SystemState for Surroundings {
     }
     fn now(&self) -> i64 {
         self.shared.now()
+    }
+    fn analyzed(&self, table: Oid) -> Option<Analyzed> {
+        self.shared.statistics.analyzed(table)
+    }
+    fn text(&self, value: &Datum, ty: Type) -> Result<String> {
+        text::output(&self.reading_context(), value, ty)
     }
     fn accesses(&self) -> ByRelation {
         self.shared.statistics.accesses()

@@ -8,7 +8,12 @@ use gnomon_engine::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::query::{AccessCounts, ByRelation};
+use std::collections::HashMap;
+
+use crate::{
+    catalog::{model::Oid, system::Analyzed},
+    query::{AccessCounts, ByRelation},
+};
 
 /// Number of sessions and transactions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +40,8 @@ struct Sums {
     accesses: ByRelation,
     transactions: Transactions,
     sessions: Vec<Arc<SessionCounts>>,
+    /// The tables that were analyzed.
+    analyzed: HashMap<Oid, Analyzed>,
     /// When they were reset, in microseconds since 2000-01-01 00:00 UTC.
     reset: Option<i64>,
 }
@@ -70,6 +77,22 @@ impl Statistics {
             all.rolled_back += session.rolled_back.load(Ordering::Relaxed);
         }
         all
+    }
+
+    /// Notes that tables were analyzed at a time.
+    pub(crate) fn note_analyzed(&self, tables: Vec<Oid>, now: i64) {
+        let counts = self.accesses();
+        let mut sums = self.0.lock();
+        for table in tables {
+            let changed = counts.of_table(table).changed;
+            let analyzed = sums.analyzed.entry(table).or_default();
+            *analyzed = Analyzed { last: now, count: analyzed.count + 1, changed };
+        }
+    }
+
+    /// Returns how often and when a table was analyzed, if it was.
+    pub(crate) fn analyzed(&self, table: Oid) -> Option<Analyzed> {
+        self.0.lock().analyzed.get(&table).copied()
     }
 
     /// Returns when the counts were reset, in microseconds since 2000-01-01 00:00 UTC; none since the start.

@@ -66,6 +66,7 @@ fn new_table(
     let Some(name) = free_name(ddl.session, name, if_not_exists, ddl.notices)? else { return Ok(None) };
     let schema = ddl.session.view().schema_for(&name)?;
     Ok(Some(Table {
+        statistics: None,
         oid: ddl.session.shared.new_oid()?,
         schema,
         name: name.name,

@@ -11,6 +11,7 @@
 mod absent;
 mod alter;
 mod alter_column;
+mod analyze;
 mod attach;
 mod check;
 mod clauses;
@@ -38,6 +39,7 @@ mod storage;
 mod trees;
 mod view;
 
+pub(crate) use analyze::analyze;
 pub(crate) use reindex::words_in_block as reindex_words_in_block;
 
 use std::{sync::Arc, time::Duration};

@@ -360,10 +360,27 @@ impl TableReader {
     }
 
     pub(crate) fn next(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Row)>> {
+        match self.next_entry(txn)? {
+            Some((key, bytes)) => Ok(Some((key, self.decode(&bytes)?))),
+            None => Ok(None),
+        }
+    }
+
+    /// The next row in its stored form.
+    pub(crate) fn next_stored(&mut self, txn: &mut Transaction) -> Result<Option<Vec<u8>>> {
+        Ok(self.next_entry(txn)?.map(|(_, bytes)| bytes))
+    }
+
+    /// A row from its stored form.
+    pub(crate) fn decode(&self, bytes: &[u8]) -> Result<Row> {
+        decode(&self.table, &self.types, bytes)
+    }
+
+    fn next_entry(&mut self, txn: &mut Transaction) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         loop {
             if let Some((place, cursor)) = &mut self.cursor {
                 if let Some((key, bytes)) = cursor.next(txn)? {
-                    return Ok(Some((place.locate(key), decode(&self.table, &self.types, &bytes)?)));
+                    return Ok(Some((place.locate(key), bytes)));
                 }
                 self.cursor = None;
             }

@@ -60,6 +60,13 @@ impl ByRelation {
         self.position(relation).ok().map(|at| &self.0[at].1)
     }
 
+    /// The accesses to a table, those to its partitions too.
+    pub fn of_table(&self, table: Oid) -> Accesses {
+        let mut sum = Accesses::default();
+        self.0.iter().filter(|((of, _), _)| *of == table).for_each(|(_, accesses)| sum.add(accesses));
+        sum
+    }
+
     /// The accesses to a relation, none so far if it is new.
     fn on(&mut self, relation: Counted) -> &mut Accesses {
         let at = self.position(&relation).unwrap_or_else(|at| {

@@ -123,6 +123,7 @@ impl TestDatabase {
             partition_of: None,
             is_replicated: false,
             page_size: None,
+            statistics: None,
         };
         self.next_oid += 1;
         for index in indexes {

@@ -76,7 +76,7 @@ impl Session {
             }
             Statement::Vacuum(vacuum) => {
                 self.context.refuse_in_transaction("VACUUM", command.company)?;
-                maintenance::vacuum(&self.context, vacuum, notices)
+                maintenance::vacuum(&mut self.context, vacuum, notices)
             }
             Statement::Reindex(reindex) => {
                 if let Some(what) = ddl::reindex_words_in_block(reindex)? {
@@ -90,7 +90,7 @@ impl Session {
                 }
                 define(&mut self.context, &command.parsed.statement, notices)
             }
-            Statement::Analyze(analyze) => maintenance::analyze(&self.context, analyze, notices),
+            Statement::Analyze(analyze) => maintenance::analyze(&mut self.context, analyze, notices),
             Statement::Checkpoint => maintenance::checkpoint(&self.context, notices),
             Statement::Lock(lock) => maintenance::lock_tables(&mut self.context, lock, command.company),
             Statement::Backup(backup) => self.back_up(backup, command.company, sink),

@@ -13,6 +13,7 @@ use crate::{
         system::relations_in_from,
     },
     context::{Company, Name, SessionContext, View, query_of},
+    ddl,
     dml::missing_column,
     sink::{Tag, tag},
     syntax::{option_is_on, option_text},
@@ -35,9 +36,9 @@ const VACUUM_OPTIONS: [&str; 10] = [
 /// The options of ANALYZE.
 const ANALYZE_OPTIONS: [&str; 2] = ["skip_locked", "verbose"];
 
-/// VACUUM: pages are reclaimed all the time.
+/// VACUUM: pages are reclaimed all the time. With ANALYZE, statistics are made.
 pub(super) fn vacuum(
-    session: &SessionContext,
+    session: &mut SessionContext,
     vacuum: &Maintenance,
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
@@ -49,20 +50,24 @@ pub(super) fn vacuum(
             "ANALYZE option must be specified when a column list is provided",
         ));
     }
-    find_tables(session, vacuum, "vacuum", notices)?;
+    let tables = find_tables(session, vacuum, "vacuum", notices)?;
     tell_of_options("VACUUM", &on, "space is reclaimed all the time", notices);
+    if on.iter().any(|name| is_analyze(name)) {
+        ddl::analyze(session, tables, notices)?;
+    }
     tag("VACUUM")
 }
 
-/// ANALYZE: there are no statistics.
+/// ANALYZE.
 pub(super) fn analyze(
-    session: &SessionContext,
+    session: &mut SessionContext,
     analyze: &Maintenance,
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
     let on = options_on("ANALYZE", analyze, &ANALYZE_OPTIONS)?;
-    find_tables(session, analyze, "analyze", notices)?;
-    tell_of_options("ANALYZE", &on, "plans need no statistics", notices);
+    let tables = find_tables(session, analyze, "analyze", notices)?;
+    tell_of_options("ANALYZE", &on, "tables are not locked while they are read", notices);
+    ddl::analyze(session, tables, notices)?;
     tag("ANALYZE")
 }
 
@@ -102,40 +107,44 @@ fn tell_of_options(verb: &str, on: &[&str], why: &str, notices: &mut Vec<Notice>
     }
 }
 
-/// Fails if one of the tables, or a column of it, does not exist. Other relations are passed over with a warning.
+/// Returns the tables, each with the columns that are named; all tables if none is named. Fails if one of them, or a
+/// column of it, does not exist. Other relations are passed over with a warning.
 fn find_tables(
     session: &SessionContext,
     statement: &Maintenance,
     verb: &str,
     notices: &mut Vec<Notice>,
-) -> Result<()> {
+) -> Result<Vec<(Arc<Table>, Vec<usize>)>> {
     let view = session.view();
-    statement.tables.iter().try_for_each(|(name, columns)| {
+    if statement.tables.is_empty() {
+        return Ok(view.catalog.tables().map(|table| (table.clone(), Vec::new())).collect());
+    }
+    let mut found = Vec::new();
+    for (name, columns) in &statement.tables {
         let name = session.name(name)?;
-        let found = view.find(&name);
-        if let Some(Relation::View(_) | Relation::Sequence(_) | Relation::Index(..)) = &found {
+        let relation = view.find(&name);
+        if let Some(Relation::View(_) | Relation::Sequence(_) | Relation::Index(..)) = &relation {
             let message =
                 format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", name.name);
             notices.push(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
-            return Ok(());
+            continue;
         }
-        if let Some(known) = name.of_system().filter(|known| known.kind() == "table" && found.is_none()) {
+        if let Some(known) = name.of_system().filter(|known| known.kind() == "table" && relation.is_none()) {
             let is_there = |column: &Ident| known.columns().iter().any(|own| *own.name == *column.name);
-            return match columns.iter().find(|column| !is_there(column)) {
-                None => Ok(()),
-                Some(column) => {
-                    let message =
-                        format!("column \"{}\" of relation \"{}\" does not exist", column.name, name.name);
-                    Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
-                }
-            };
+            if let Some(column) = columns.iter().find(|column| !is_there(column)) {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" does not exist", column.name, name.name);
+                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+            }
+            continue;
         }
         let table: Arc<Table> = view.table(&name)?;
-        columns.iter().try_for_each(|column| match table.column(&column.name) {
-            Some(_) => Ok(()),
-            None => Err(missing_column(&table, &column.name)),
-        })
-    })
+        let position =
+            |column: &Ident| table.column(&column.name).ok_or_else(|| missing_column(&table, &column.name));
+        let columns = columns.iter().map(position).collect::<Result<_>>()?;
+        found.push((table, columns));
+    }
+    Ok(found)
 }
 
 /// Returns the tables that LOCK TABLE locks: a table, or those of a view.

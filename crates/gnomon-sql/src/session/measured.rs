@@ -29,7 +29,7 @@ pub(super) fn form(parsed: &Parsed, text: &str) -> Arc<GeneralText> {
 pub(super) fn is_tracked(settings: &Settings, statement: &Statement) -> bool {
     match statement {
         Statement::Execute(_) | Statement::Prepare(_) | Statement::Deallocate(_) => false,
-        statement => settings.tracks_statements() && (is_planned(statement) || settings.tracks_utility()),
+        statement => settings.tracks_statements(is_planned(statement)),
     }
 }
 

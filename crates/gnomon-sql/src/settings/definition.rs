@@ -129,7 +129,7 @@ settings! {
     debug_print_parse = setting("debug_print_parse", Kind::Bool, "off", "No effect: statements are not logged.");
     debug_print_plan = setting("debug_print_plan", Kind::Bool, "off", "No effect: statements are not logged.");
     debug_print_rewritten = setting("debug_print_rewritten", Kind::Bool, "off", "No effect: statements are not logged.");
-    default_statistics_target = setting("default_statistics_target", Kind::Int { min: 1, max: 10000, unit: Unit::None }, "100", "No effect: plans need no statistics.");
+    default_statistics_target = setting("default_statistics_target", Kind::Int { min: 1, max: 10000, unit: Unit::None }, "100", "Sets the default statistics target: how many common values and groups of values ANALYZE keeps.");
     default_table_access_method = setting("default_table_access_method", Kind::Word(&["heap"]), "heap", "Sets the default table access method for new tables.");
     default_tablespace = setting("default_tablespace", Kind::Word(&["", "pg_default"]), "", "Sets the default tablespace to create tables and indexes in.");
     default_toast_compression = setting("default_toast_compression", Kind::Word(&["pglz", "lz4"]), "pglz", "No effect: values are not compressed.");

@@ -89,14 +89,10 @@ impl Settings {
         self.current.texts[Id::gnomon_k as usize].parse().ok()
     }
 
-    /// True if statements are counted by their form.
-    pub(crate) fn tracks_statements(&self) -> bool {
+    /// True if statements are counted by their form: queries and changes of rows, or other commands.
+    pub(crate) fn tracks_statements(&self, are_planned: bool) -> bool {
         &*self.current.texts[Id::pg_stat_statements_track as usize] != "none"
-    }
-
-    /// True if commands that are no queries or changes of rows are counted too.
-    pub(crate) fn tracks_utility(&self) -> bool {
-        &*self.current.texts[Id::pg_stat_statements_track_utility as usize] == "on"
+            && (are_planned || &*self.current.texts[Id::pg_stat_statements_track_utility as usize] == "on")
     }
 
     /// Returns which statements are run by plans that serve for other literals too.
@@ -106,6 +102,11 @@ impl Settings {
             "force_custom_plan" => PlanCacheMode::Custom,
             _ => PlanCacheMode::Auto,
         }
+    }
+
+    /// Returns the number of entries of lists of statistics.
+    pub(crate) fn statistics_target(&self) -> usize {
+        self.current.texts[Id::default_statistics_target as usize].parse().unwrap_or(100)
     }
 
     /// Returns how often a member of a cluster runs a statement again.

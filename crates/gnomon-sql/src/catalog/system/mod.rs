@@ -13,11 +13,11 @@
 //!
 //! What it does not do: columns of types that Gnomon lacks have the nearest one (inet is text, anyarray is text[], a
 //! domain of information_schema is the type under it); there is one role beside the predefined ones, the user of the
-//! session, which owns everything and may do everything; large tables of statistics and of features that Gnomon lacks
-//! are empty.
+//! session, which owns everything and may do everything; tables of features that Gnomon lacks are empty.
 
 mod access_rights;
 mod activity;
+mod analyzed;
 mod builder;
 mod conformance;
 mod definitions;
@@ -72,8 +72,8 @@ pub use privileges::is_predefined_role;
 pub use reference::{Signature, has_function, has_operator, signatures};
 pub use shown::{Kept, Style};
 pub use state::{
-    Activity, AdvisoryLock, CertificateNames, Cluster, ClusterMember, ClusterTransactions, ConnectedBy,
-    Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
+    Activity, AdvisoryLock, Analyzed, CertificateNames, Cluster, ClusterMember, ClusterTransactions,
+    ConnectedBy, Cursor, Encryption, PreparedStatement, PreparedTransaction, Setting, StatementProgress,
     StatementStatistics, SystemState, Usage,
 };
 pub use uses::{relation_of_string, relations_in_from, relations_of_expression, relations_of_query};
@@ -250,6 +250,8 @@ pub fn rows(state: &dyn SystemState, oid: Oid) -> Result<Vec<Row>> {
             "pg_available_extension_versions" => statements::available_versions(&mut rows),
             "pg_stat_statements" => statements::forms(system, &mut rows),
             "pg_stat_statements_info" => statements::info(system, &mut rows),
+            "pg_statistic" => analyzed::statistic(system, &mut rows)?,
+            "pg_stats" => analyzed::stats(system, &mut rows)?,
             name if name.starts_with("pg_stat") => statistics::statistics(system, name, &mut rows),
             // Features that Gnomon lacks: there are no such objects.
             _ => {}

@@ -6,6 +6,7 @@ use gnomon_parser::{ast::Expr, visit::Visitor};
 
 use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, OWNER, Object, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
+    analyzed::shown_of,
     builder::{Rows, column_numbers, letter, oid, oids, option, small, string, strings, yes},
     default_oid, definitions, privileges,
     reference::{self, SystemRelation},
@@ -15,7 +16,10 @@ use super::{
 };
 use crate::{
     Result,
-    catalog::model::{Column, Constraint, Index, Oid, PartitionOf, Table},
+    catalog::{
+        model::{Column, Constraint, Index, Oid, PartitionOf, Table},
+        statistics::TableStatistics,
+    },
     executor::VirtualColumn,
     syntax::parse_expression,
     types::{ColumnType, Datum, Scalar, Type},
@@ -40,6 +44,7 @@ struct Class<'a> {
     options: Vec<String>,
     partition_of: Option<&'a PartitionOf>,
     is_partition: bool,
+    statistics: Option<&'a TableStatistics>,
 }
 
 /// A column of any relation.
@@ -111,6 +116,7 @@ impl<'a> Object<'a> {
 fn add_class(rows: &mut Rows, class: &Class<'_>) {
     let kind = class.kind;
     let is_table = matches!(kind, b'r' | b'p');
+    let unknown_rows = if kind == b'S' { 1.0 } else { -1.0 };
     rows.add([
         ("oid", oid(class.oid)),
         ("relname", string(class.name)),
@@ -121,9 +127,12 @@ fn add_class(rows: &mut Rows, class: &Class<'_>) {
         ("relam", oid(class.method)),
         ("relfilenode", oid(class.file)),
         ("reltablespace", oid(0)),
-        ("relpages", Datum::Int4(0)),
-        // Unknown: nothing counts rows.
-        ("reltuples", Datum::Float4(if kind == b'S' { 1.0 } else { -1.0 })),
+        (
+            "relpages",
+            Datum::Int4(class.statistics.map_or(0, |found| i32::try_from(found.pages).unwrap_or(i32::MAX))),
+        ),
+        // Unknown until the table is analyzed.
+        ("reltuples", Datum::Float4(class.statistics.map_or(unknown_rows, |found| found.rows as f32))),
         ("relallvisible", Datum::Int4(0)),
         ("reltoastrelid", oid(0)),
         ("relhasindex", yes(class.has_index)),
@@ -255,6 +264,7 @@ pub(super) fn classes(system: System<'_>, rows: &mut Rows) {
                 options: Vec::new(),
                 partition_of: None,
                 is_partition: false,
+                statistics: None,
             },
         );
     }
@@ -296,6 +306,10 @@ pub(super) fn classes(system: System<'_>, rows: &mut Rows) {
                 is_partition: match object {
                     Object::Table(table) | Object::Index(table, _) => table.partition_of.is_some(),
                     _ => false,
+                },
+                statistics: match object {
+                    Object::Table(table) => shown_of(table),
+                    _ => None,
                 },
             },
         );

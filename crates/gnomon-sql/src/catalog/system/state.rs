@@ -12,7 +12,7 @@ use crate::{
         model::{Oid, Sequence, View},
     },
     executor::ByRelation,
-    types::Type,
+    types::{Datum, Type},
 };
 
 /// State of the session and of its database that the system catalog shows.
@@ -72,6 +72,10 @@ pub trait SystemState {
     fn accesses(&self) -> ByRelation;
     /// Those of the session's transaction.
     fn own_accesses(&self) -> ByRelation;
+    /// How often and when a table was analyzed, if it was.
+    fn analyzed(&self, table: Oid) -> Option<Analyzed>;
+    /// Returns the text of a value.
+    fn text(&self, value: &Datum, ty: Type) -> Result<String>;
     /// The use of the database since the statistics began.
     fn usage(&self) -> Usage;
     /// Begins the statistics again.
@@ -85,6 +89,17 @@ pub trait SystemState {
     fn reset_statements(&self, id: Option<i64>);
     /// The transaction's number.
     fn transaction_id(&self) -> u64;
+}
+
+/// How often and when a table was analyzed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Analyzed {
+    /// When it was last, in microseconds since 2000-01-01 00:00 UTC.
+    pub last: i64,
+    /// How often.
+    pub count: u64,
+    /// The changes of its rows until then.
+    pub changed: u64,
 }
 
 /// The statistics of the statements of one form, as `pg_stat_statements` shows them. Times are in milliseconds.

@@ -5,7 +5,7 @@
 //! such as replication slots, there are no rows.
 
 use super::{
-    DATABASE, INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
+    Analyzed, DATABASE, INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
     builder::{Rows, oid, option, string, yes},
     reference,
 };
@@ -19,15 +19,8 @@ use crate::{
 };
 
 /// Counts that stay zero in views of tables.
-const TABLE_ZEROS: [&str; 7] = [
-    "n_tup_hot_upd",
-    "n_live_tup",
-    "n_dead_tup",
-    "vacuum_count",
-    "autovacuum_count",
-    "analyze_count",
-    "autoanalyze_count",
-];
+const TABLE_ZEROS: [&str; 6] =
+    ["n_tup_hot_upd", "n_live_tup", "n_dead_tup", "vacuum_count", "autovacuum_count", "autoanalyze_count"];
 
 /// Counts that stay zero in `pg_stat_bgwriter`.
 const WRITER_ZEROS: [&str; 8] = [
@@ -187,7 +180,10 @@ fn names(table: &Table) -> [(&'static str, Datum); 3] {
 }
 
 fn tables(system: System<'_>, kinds: Kinds, counts: &ByRelation, in_transaction: bool, rows: &mut Rows) {
-    let mut add = |names: [(&'static str, Datum); 3], own: Accesses, by_index: Option<Accesses>| {
+    let mut add = |names: [(&'static str, Datum); 3],
+                   own: Accesses,
+                   by_index: Option<Accesses>,
+                   analyzed: Option<Analyzed>| {
         let mut row = names.to_vec();
         row.extend([
             ("seq_scan", count(own.scans)),
@@ -201,8 +197,10 @@ fn tables(system: System<'_>, kinds: Kinds, counts: &ByRelation, in_transaction:
         let zeros = if in_transaction { &TABLE_ZEROS[..1] } else { &TABLE_ZEROS[..] };
         row.extend(zeros.iter().map(|name| (*name, Datum::Int8(0))));
         if !in_transaction {
-            // Nothing is ever analyzed or vacuumed.
-            row.push(("n_mod_since_analyze", count(own.changed)));
+            // Nothing is ever vacuumed.
+            row.push(("analyze_count", count(analyzed.map_or(0, |analyzed| analyzed.count))));
+            row.push(("last_analyze", option(analyzed.map(|analyzed| Datum::Timestamptz(analyzed.last)))));
+            row.push(("n_mod_since_analyze", count(since_analyze(own, analyzed))));
             row.push(("n_ins_since_vacuum", count(own.inserted)));
         }
         rows.add(row);
@@ -212,9 +210,14 @@ fn tables(system: System<'_>, kinds: Kinds, counts: &ByRelation, in_transaction:
         for index in table.all_indexes() {
             by_index.get_or_insert_with(Accesses::default).add(&of_index(counts, table, index));
         }
-        add(names(table), of_table(counts, table), by_index);
+        add(names(table), of_table(counts, table), by_index, system.state.analyzed(table.oid));
     }
-    systems(kinds).for_each(|names| add(names, Accesses::default(), None));
+    systems(kinds).for_each(|names| add(names, Accesses::default(), None, None));
+}
+
+/// The changes of a table's rows since it was analyzed last.
+fn since_analyze(own: Accesses, analyzed: Option<Analyzed>) -> u64 {
+    own.changed.saturating_sub(analyzed.map_or(0, |analyzed| analyzed.changed))
 }
 
 fn table_blocks(system: System<'_>, kinds: Kinds, rows: &mut Rows) {
@@ -340,6 +343,7 @@ impl System<'_> {
             Some(Object::Index(table, index)) => of_index(&counts, table, index),
             _ => Accesses::default(),
         };
+        let analyzed = self.state.analyzed(relation);
         Some(count(match name {
             "numscans" => sum.scans,
             "tuples_returned" => sum.read,
@@ -347,7 +351,11 @@ impl System<'_> {
             "tuples_inserted" | "ins_since_vacuum" => sum.inserted,
             "tuples_updated" => sum.updated,
             "tuples_deleted" => sum.deleted,
-            "mod_since_analyze" => sum.changed,
+            "mod_since_analyze" => since_analyze(sum, analyzed),
+            "analyze_count" => analyzed.map_or(0, |analyzed| analyzed.count),
+            "last_analyze_time" => {
+                return Some(option(analyzed.map(|analyzed| Datum::Timestamptz(analyzed.last))));
+            }
             time if time.ends_with("_time") => return Some(Datum::Null),
             _ => 0,
         }))
