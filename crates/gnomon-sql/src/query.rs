@@ -31,8 +31,8 @@ pub use crate::{
     },
     executor::{
         AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, Measures, RowSource,
-        RowsDone, Run, Spool, SpoolReader, Tally, Target, TargetScan, Targets, VirtualTable, expr, open,
-        open_tables, plan,
+        RowsDone, Run, Spool, SpoolReader, Tally, Target, TargetScan, Targets, VirtualTable,
+        estimate::Estimator, expr, open, open_tables, plan,
     },
 };
 

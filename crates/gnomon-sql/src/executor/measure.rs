@@ -1,4 +1,4 @@
-//! The runs of a plan's nodes, for EXPLAIN ANALYZE.
+//! The runs of a plan's nodes, for EXPLAIN ANALYZE, and their estimates.
 //!
 //! A node is known by the address of what it keeps ([`Measured`]), which stays while its plan does. A source is
 //! measured around each row that is asked of it, with what is beneath it; one that is opened again has one more loop.
@@ -10,12 +10,27 @@ use gnomon_engine::{
     sync::{Arc, Mutex},
 };
 
-use super::{RowSource, context::ExecContext, plan::Plan};
+use super::{
+    RowSource,
+    context::ExecContext,
+    plan::{Cte, NodeEstimate, Plan},
+};
 use crate::{Result, types::Row};
 
-/// The runs of nodes, if they are measured.
+/// Estimates of nodes.
+pub trait Estimates: Send {
+    /// Returns the estimate of a node.
+    fn of_node(&mut self, plan: &Plan) -> NodeEstimate;
+    /// Takes note of common table expressions, for the plans that name them.
+    fn note_tables(&mut self, tables: &[Cte]);
+}
+
+/// The runs of nodes, if they are measured, and their estimates, if these are shown.
 #[derive(Clone, Default)]
-pub struct Measures(Option<Arc<Board>>);
+pub struct Measures {
+    board: Option<Arc<Board>>,
+    estimates: Option<Arc<Mutex<dyn Estimates>>>,
+}
 
 struct Board {
     /// None if times are left out.
@@ -43,12 +58,30 @@ pub struct Run {
 impl Measures {
     /// Measures nodes, with times if there is a clock.
     pub fn new(clock: Option<Arc<dyn Clock>>) -> Measures {
-        Measures(Some(Arc::new(Board { clock, runs: Mutex::default() })))
+        let board = Some(Arc::new(Board { clock, runs: Mutex::default() }));
+        Measures { board, estimates: None }
+    }
+
+    /// Returns these with the estimates of nodes.
+    pub fn with_estimates(self, estimates: impl Estimates + 'static) -> Measures {
+        Measures { estimates: Some(Arc::new(Mutex::new(estimates))), ..self }
+    }
+
+    /// Returns the estimate of a node, if estimates are shown.
+    pub fn estimate(&self, plan: &Plan) -> Option<NodeEstimate> {
+        self.estimates.as_ref().map(|estimates| estimates.lock().of_node(plan))
+    }
+
+    /// Takes note of common table expressions for the estimates of plans that name them.
+    pub fn estimate_tables(&self, tables: &[Cte]) {
+        if let Some(estimates) = &self.estimates {
+            estimates.lock().note_tables(tables);
+        }
     }
 
     /// Returns the runs of a node; none if nodes are not measured.
     pub fn of(&self, plan: &Plan) -> Option<Run> {
-        let board = self.0.as_ref()?;
+        let board = self.board.as_ref()?;
         let run = board.runs.lock().get(&plan.address()).copied().unwrap_or_default();
         Some(Run { is_timed: board.clock.is_some(), ..run })
     }
@@ -63,7 +96,7 @@ impl Measures {
 
     /// Returns a source that measures another, or that itself if nodes are not measured.
     pub(super) fn measured<S>(&self, plan: &Plan, source: S) -> std::result::Result<MeasuredSource<S>, S> {
-        match &self.0 {
+        match &self.board {
             Some(board) => Ok(MeasuredSource::new(source, plan, board)),
             None => Err(source),
         }
@@ -71,12 +104,12 @@ impl Measures {
 
     /// Returns the time now, for [`Measures::note`].
     pub fn now(&self) -> Duration {
-        self.0.as_ref().map_or(Duration::ZERO, |board| board.now())
+        self.board.as_ref().map_or(Duration::ZERO, |board| board.now())
     }
 
     /// Notes loops and rows of a node that has no source, which took the time since `began`.
     pub fn note(&self, plan: &Plan, loops: u64, rows: u64, began: Duration) {
-        if let Some(board) = &self.0 {
+        if let Some(board) = &self.board {
             let took = board.now().saturating_sub(began);
             let mut runs = board.runs.lock();
             let run = runs.entry(plan.address()).or_default();
@@ -96,7 +129,7 @@ impl Measures {
 
     /// Notes that the condition of a node has removed rows.
     pub(super) fn note_removed_rows(&self, node: &impl Measured, rows: usize) {
-        if let Some(board) = &self.0 {
+        if let Some(board) = &self.board {
             board.runs.lock().entry(node.address()).or_default().removed += rows as u64;
         }
     }
@@ -116,7 +149,7 @@ impl<T> Measured for Arc<T> {
 
 impl fmt::Debug for Measures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Measures").field(&self.0.is_some()).finish()
+        f.debug_tuple("Measures").field(&self.board.is_some()).finish()
     }
 }
 

@@ -21,6 +21,7 @@
 mod aggregate;
 mod batch;
 mod context;
+pub mod estimate;
 pub mod expr;
 mod join;
 mod keys;

@@ -46,7 +46,7 @@ mod template;
 mod tests;
 mod trigonometry;
 
-use std::{fmt, sync::Arc};
+use std::{cmp::Ordering, fmt, sync::Arc};
 
 pub use aggregates::{Accumulator, AggregateRef, Direct};
 pub use in_range::{Limit, offset_types};
@@ -100,6 +100,18 @@ impl Comparison {
             Comparison::Greater => Comparison::Less,
             Comparison::GreaterOrEqual => Comparison::LessOrEqual,
             same => same,
+        }
+    }
+
+    /// True if it holds for two values in this order.
+    pub fn holds(self, order: Ordering) -> bool {
+        match self {
+            Comparison::Equal => order.is_eq(),
+            Comparison::NotEqual => order.is_ne(),
+            Comparison::Less => order.is_lt(),
+            Comparison::LessOrEqual => order.is_le(),
+            Comparison::Greater => order.is_gt(),
+            Comparison::GreaterOrEqual => order.is_ge(),
         }
     }
 

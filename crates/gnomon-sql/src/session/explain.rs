@@ -15,8 +15,8 @@ use crate::{
     context::SessionContext,
     ddl::{self, TableQuery, TableSource},
     query::{
-        Measures, Run,
-        plan::{ExplainFormat, Node, NodeValue, millis},
+        Estimator, Measures, Run,
+        plan::{ExplainFormat, Node, NodeEstimate, NodeValue, millis},
     },
     sink::{Sink, Tag, tag},
     statement::{Executor, Kind, Plan, begin, plan},
@@ -27,6 +27,8 @@ use crate::{
 /// The options that EXPLAIN acts on.
 struct Options {
     analyze: bool,
+    /// False if estimates are left out.
+    costs: bool,
     verbose: bool,
     summary: bool,
     /// False if times of nodes are left out.
@@ -37,7 +39,7 @@ struct Options {
 impl Options {
     /// Reads the options. Those that are on and show nothing are told of.
     fn of(explain: &Explain, notices: &mut Vec<Notice>) -> Result<Options> {
-        let (mut analyze, mut verbose, mut summary, mut timing) = (false, false, None, None);
+        let (mut analyze, mut costs, mut verbose, mut summary, mut timing) = (false, true, false, None, None);
         let mut format = ExplainFormat::Text;
         let mut of_running = None;
         for option in &explain.options {
@@ -60,7 +62,8 @@ impl Options {
                 },
                 "timing" => timing = Some(option_is_on(option)?),
                 "verbose" => verbose = option_is_on(option)?,
-                "costs" | "buffers" | "settings" | "wal" => {
+                "costs" => costs = option_is_on(option)?,
+                "buffers" | "settings" | "wal" => {
                     if option_is_on(option)? {
                         let what = format!("EXPLAIN option {}", name.to_uppercase());
                         notices.push(Notice::no_effect(&what, "plans show no more than they do without"));
@@ -86,7 +89,7 @@ impl Options {
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
         let (summary, timing) = (summary.unwrap_or(analyze), timing.unwrap_or(true));
-        Ok(Options { analyze, verbose, summary, timing, format })
+        Ok(Options { analyze, costs, verbose, summary, timing, format })
     }
 }
 
@@ -168,6 +171,8 @@ fn show(
         true => Measures::new(options.timing.then(|| clock.clone())),
         false => Measures::default(),
     };
+    let shown =
+        if options.costs { measures.clone().with_estimates(Estimator::default()) } else { measures.clone() };
     let mut execution = None;
     let mut rows = 0;
     if options.analyze {
@@ -182,7 +187,10 @@ fn show(
         }
         execution = Some(clock.now().saturating_sub(before));
     }
-    let mut node = planned.explain(executor.session.settings.semantic_locks(), &measures);
+    let mut node = planned.explain(executor.session.settings.semantic_locks(), &shown);
+    if let (Some(node), true, false) = (&mut node, options.costs, planned.is_query()) {
+        node.estimate = Some(of_change(node, planned.columns().is_some()));
+    }
     if let (Some(node), Some(took), false) = (&mut node, execution, planned.is_query()) {
         // A change is no plan: its node is the run of the statement.
         let (startup, total) = (took, took);
@@ -197,6 +205,17 @@ fn show(
         format => vec![document(node, options.analyze, times).document(format)],
     };
     show_lines(texts, sink)
+}
+
+/// Returns the estimate of a change of the rows that come from the last node beneath it.
+fn of_change(node: &Node, returns: bool) -> NodeEstimate {
+    let source = node.children.iter().rev().find(|child| child.name.is_none());
+    let found = source.and_then(|child| child.node.estimate);
+    let found = found.unwrap_or(NodeEstimate { total: 0.01, rows: 1.0, ..NodeEstimate::default() });
+    match returns {
+        true => found,
+        false => NodeEstimate { rows: 0.0, width: 0.0, ..found },
+    }
 }
 
 fn show_lines(lines: Vec<String>, sink: &mut dyn Sink) -> Result<Tag> {

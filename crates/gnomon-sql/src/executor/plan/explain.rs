@@ -26,6 +26,7 @@ pub fn explain(plan: &Plan, measures: &Measures) -> Node {
 
 /// The nodes of common table expressions, beneath a statement that is no plan.
 pub fn explain_tables(tables: &[Cte], measures: &Measures) -> Vec<Child> {
+    measures.estimate_tables(tables);
     Builder { qualified: true, seen: BTreeSet::new(), measures }.tables(tables)
 }
 
@@ -75,6 +76,8 @@ impl Builder<'_> {
     /// A plan with all that is beneath it. A node of PostgreSQL's also computes columns, and those that join or group
     /// rows also filter them: where there are plans of their own for that, they are a part of the node beneath.
     fn plan(&mut self, plan: &Plan) -> Node {
+        // The estimate of a node takes those beneath it along.
+        let estimate = self.measures.estimate(plan);
         let mut node = match plan {
             Plan::Project(project) => {
                 let output = project.columns.iter().map(|column| self.bare(column)).collect();
@@ -106,6 +109,7 @@ impl Builder<'_> {
         };
         // What a node returns counts behind all that it does with its rows.
         node.run = self.measures.of(plan);
+        node.estimate = estimate;
         match plan {
             Plan::NestedLoop(_) => node.removed_by("Join Filter", "Rows Removed by Join Filter"),
             Plan::TableScan(_) | Plan::VirtualScan(_) | Plan::Filter(_) => {

@@ -25,7 +25,7 @@ pub use constant::Parts;
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 pub use origins::{Origins, keyed};
-pub use shown::{Child, ExplainFormat, Node, NodeValue, millis};
+pub use shown::{Child, ExplainFormat, Node, NodeEstimate, NodeValue, millis};
 
 /// A node of a plan with everything below it.
 #[derive(Clone, Debug)]

@@ -32,6 +32,35 @@ pub enum NodeValue {
     Groups(&'static str, Vec<NodeValue>),
 }
 
+/// The estimate of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeEstimate {
+    /// The cost until its first row.
+    pub startup: f64,
+    /// The cost of all rows.
+    pub total: f64,
+    /// Number of rows.
+    pub rows: f64,
+    /// The width of a row in bytes.
+    pub width: f64,
+}
+
+impl NodeEstimate {
+    /// Returns the part of the text format behind the title.
+    fn text(&self) -> String {
+        let NodeEstimate { startup, total, rows, width } = self;
+        format!("  (cost={startup:.2}..{total:.2} rows={rows:.0} width={width:.0})")
+    }
+
+    fn values(&self) -> Vec<(&'static str, NodeValue)> {
+        let costs = [("Startup Cost", self.startup), ("Total Cost", self.total)];
+        let costs = costs.map(|(name, cost)| (name, NodeValue::Plain(format!("{cost:.2}"))));
+        let sizes = [("Plan Rows", self.rows), ("Plan Width", self.width)];
+        let sizes = sizes.map(|(name, size)| (name, NodeValue::Plain(format!("{size:.0}"))));
+        costs.into_iter().chain(sizes).collect()
+    }
+}
+
 /// A node of a plan.
 #[derive(Debug, Default)]
 pub struct Node {
@@ -43,6 +72,8 @@ pub struct Node {
     pub manner: Vec<(&'static str, NodeValue)>,
     /// Its objects, such as `Relation Name`: in the structured formats only.
     pub objects: Vec<(&'static str, NodeValue)>,
+    /// Its estimate, if estimates are shown.
+    pub estimate: Option<NodeEstimate>,
     /// Its run, if it is measured.
     pub run: Option<Run>,
     /// The columns that it computes, where it does: with VERBOSE only.
@@ -94,10 +125,11 @@ impl Node {
 
     /// Prints the node; the top one at indent 0, those below behind an arrow.
     fn put_lines(&self, indent: usize, lines: &mut Vec<String>) {
+        let estimate = self.estimate.as_ref().map(NodeEstimate::text).unwrap_or_default();
         let run = self.run.as_ref().map(Run::text).unwrap_or_default();
         match indent {
-            0 => lines.push(format!("{}{run}", self.title)),
-            _ => lines.push(format!("{:1$}->  {2}{run}", "", indent - 4, self.title)),
+            0 => lines.push(format!("{}{estimate}{run}", self.title)),
+            _ => lines.push(format!("{:1$}->  {2}{estimate}{run}", "", indent - 4, self.title)),
         }
         let detail =
             |(label, value): &(&str, NodeValue)| format!("{:1$}{label}: {2}", "", indent + 2, value.text());
@@ -142,6 +174,7 @@ impl Node {
         // Nodes run one after another, in the thread of their session.
         group.extend([("Parallel Aware", NodeValue::from(false)), ("Async Capable", NodeValue::from(false))]);
         group.extend(self.objects);
+        group.extend(self.estimate.iter().flat_map(NodeEstimate::values));
         group.extend(self.run.iter().flat_map(Run::values));
         group.extend(self.output.map(|output| ("Output", NodeValue::List(output))));
         group.extend(self.details);

@@ -161,7 +161,7 @@ impl Plan {
 
 impl Expr {
     /// Calls `f` on the subqueries in it, those in its own plans left out.
-    pub(super) fn subqueries<'e>(&'e self, f: &mut dyn FnMut(&'e Subquery)) {
+    pub fn subqueries<'e>(&'e self, f: &mut dyn FnMut(&'e Subquery)) {
         if let ExprKind::Subquery(subquery) = &self.kind {
             f(subquery);
         }
