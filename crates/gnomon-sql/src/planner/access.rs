@@ -1,10 +1,11 @@
 //! How a table's rows are found: which key, what is known of its columns, which order comes for free.
 //!
 //! A key serves as far as its leading columns are compared by equality (with one value or a list), plus a range of
-//! the column after them. Without statistics the choice goes by what is certain: a whole unique key first, then the
-//! most columns by equality, then a range, then the order asked for.
+//! the column after them. Of a table that was analyzed the cheapest access is chosen, but a whole unique key is always
+//! preferred, which costs no time. Without statistics the choice goes by what is certain: a whole unique key first, then
+//! the most columns by equality, then a range, then the order asked for.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_engine::Direction;
 
@@ -15,6 +16,7 @@ use crate::{
     },
     executor::{
         Expr,
+        estimate::{lookup, sort_cost, table_columns, table_rows},
         expr::{ExprKind, Subquery, SubqueryKind},
         plan::{Access, AddressAccess, KeyAccess, KeyPart, KeyRangePart, SortKey},
     },
@@ -390,15 +392,28 @@ fn by_address(conditions: &[Expr], order: &[SortKey]) -> Option<Choice> {
 /// Set in the number of a subquery whose rows are collected as a list of keys.
 const LIST_OF_SUBQUERY: usize = 1 << (usize::BITS - 1);
 
+/// How an access is chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// True if only a few rows are wanted, which makes an order worth a secondary index.
+    pub limited: bool,
+    /// True if costs decide, where the table was analyzed, rather than what is certain.
+    pub costs: bool,
+}
+
+impl Rule {
+    /// What is certain decides.
+    pub const CERTAIN: Rule = Rule { limited: false, costs: false };
+}
+
 /// Chooses how to find the rows of `table` for which `conditions` hold. Column `i` of the conditions and the order is
-/// column `columns[i]` of the table; a row key may follow as one more. With `limited`, only a few rows are wanted,
-/// which makes an order worth a secondary index.
+/// column `columns[i]` of the table; a row key may follow as one more.
 pub fn choose_access(
-    table: &Table,
+    table: &Arc<Table>,
     columns: &[usize],
     conditions: &[Expr],
     order: &[SortKey],
-    limited: bool,
+    rule: Rule,
 ) -> Choice {
     let mut reader = Reader { table, columns, out: Vec::new(), rows: Vec::new() };
     for (position, condition) in conditions.iter().enumerate() {
@@ -414,13 +429,13 @@ pub fn choose_access(
         .as_ref()
         .filter(|_| has_order && !order.is_empty())
         .and_then(|index| order_of(table, index, &[], columns, order));
-    let mut best = Choice {
+    let mut choices = vec![Choice {
         access: Access::Full(full_order.unwrap_or(Direction::Forward)),
         covered: BTreeSet::new(),
         ordered: order.is_empty() || full_order.is_some(),
         rank: Rank::Full,
         pruning: pruning.clone(),
-    };
+    }];
     let indexes = table.indexes.iter().enumerate().map(|(position, index)| (Some(position), index));
     for (position, index) in table.primary_key.iter().map(|index| (None, index)).chain(indexes) {
         let Some(mut choice) = by_index(table, position, index, columns, &comparands, &rows, order) else {
@@ -429,15 +444,57 @@ pub fn choose_access(
         choice.ordered &= has_order || order.is_empty();
         choice.pruning.clone_from(&pruning);
         // A detour over a secondary index for its order alone pays when only the first rows are wanted.
-        let for_order = limited && !order.is_empty() && choice.ordered && !best.ordered;
-        if choice.rank == Rank::Full && !for_order {
-            continue;
-        }
-        if (choice.rank, choice.ordered) > (best.rank, best.ordered) {
-            best = choice;
+        let for_order = rule.limited && !order.is_empty() && choice.ordered && !choices[0].ordered;
+        if choice.rank > Rank::Full || for_order {
+            choices.push(choice);
         }
     }
+    let is_point = choices.iter().any(|choice| choice.rank == Rank::Point);
+    let best = match rule.costs && table.statistics.is_some() && !is_point {
+        true => cheapest(table, columns, conditions, !order.is_empty(), rule.limited, choices),
+        false => most_certain(choices),
+    };
     by_address(conditions, order).filter(|choice| choice.rank > best.rank).unwrap_or(best)
+}
+
+/// The first of the choices that are the most certain to find few rows.
+fn most_certain(choices: Vec<Choice>) -> Choice {
+    let better =
+        |best: Choice, choice: Choice| match (choice.rank, choice.ordered) > (best.rank, best.ordered) {
+            true => choice,
+            false => best,
+        };
+    choices.into_iter().reduce(better).expect("a table can always be read as a whole")
+}
+
+/// The cheapest of the choices; of equal ones the most certain.
+fn cheapest(
+    table: &Arc<Table>,
+    columns: &[usize],
+    conditions: &[Expr],
+    is_sorted: bool,
+    limited: bool,
+    choices: Vec<Choice>,
+) -> Choice {
+    /// The fraction of rows that a limit leaves.
+    const LIMITED: f64 = 0.1;
+    let rows = table_rows(table);
+    let stored = table_columns(table, rows);
+    let cost = |choice: &Choice| {
+        let rest = conditions.iter().enumerate().filter(|(at, _)| !choice.covered.contains(at));
+        let rest: Vec<Expr> = rest.map(|(_, condition)| condition.clone()).collect();
+        let of = |number: usize| columns.get(number).and_then(|position| stored.get(*position));
+        let found = lookup(table, rows, &choice.access, &rest, &of);
+        match (is_sorted, choice.ordered) {
+            (true, false) => found.cost + sort_cost(found.rows, found.rows),
+            (true, true) if limited => found.cost * LIMITED,
+            _ => found.cost,
+        }
+    };
+    let costs: Vec<f64> = choices.iter().map(cost).collect();
+    let least = costs.iter().copied().fold(f64::INFINITY, f64::min);
+    let choices = choices.into_iter().zip(costs).filter(|(_, cost)| *cost <= least);
+    most_certain(choices.map(|(choice, _)| choice).collect())
 }
 
 /// The first comparison of a column by an operator.

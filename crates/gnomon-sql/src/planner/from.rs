@@ -1,6 +1,7 @@
 //! FROM and WHERE: which order tables are joined in, and how.
 //!
-//! Inner joins are flattened; the next table is the one that is reached best with what is known so far: by a key
+//! Inner joins are flattened. Where all tables were analyzed, they are joined in the cheapest order
+//! (`costed`). Otherwise the next table is the one that is reached best with what is known so far: by a key
 //! from constants and from the tables before it, else by hash, else a LATERAL item of the rows that are joined, else in
 //! the order written. Outer joins stay where
 //! they are, as one member of the list around them; conditions move to the lowest place where they can be tested
@@ -10,8 +11,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     FromItem, FromKind, JoinTree, Numbers,
-    access::{Choice, Rank, choose_access},
-    conditions::{factored, restriction},
+    access::{Choice, Rank, Rule, choose_access},
+    conditions::factored,
+    members::{
+        Member, as_lookup, columns_of, columns_used, equal_sides, flatten, lateral_columns, restrictions,
+        take,
+    },
     prune,
 };
 use crate::{
@@ -25,7 +30,7 @@ use crate::{
         },
     },
     functions::Comparison,
-    types::{Environment, Type, cast::CastContext},
+    types::{Environment, Type},
 };
 
 /// A plan, and the numbers of its columns in order.
@@ -76,63 +81,12 @@ pub fn plan_from(
     planner.tree(tree, filter, &wishes.needed, single)
 }
 
-struct Planner<'w> {
-    wishes: &'w Wishes<'w>,
+/// The planner of one FROM.
+pub(super) struct Planner<'w> {
+    pub(super) wishes: &'w Wishes<'w>,
     numbers: &'w mut Numbers,
     /// Where the interrupt is looked at: ordering hundreds of joins takes its time.
-    environment: &'w dyn Environment,
-}
-
-/// A member of a list of inner joins.
-enum Member {
-    Item(Box<FromItem>),
-    Tree { tree: JoinTree, columns: BTreeSet<usize> },
-}
-
-impl Member {
-    fn has(&self, column: usize) -> bool {
-        match self {
-            Member::Item(item) => (item.base..item.base + item.width).contains(&column),
-            Member::Tree { columns, .. } => columns.contains(&column),
-        }
-    }
-
-    /// The columns of other members that its LATERAL items take.
-    fn takes(&self) -> BTreeSet<usize> {
-        let mut columns = BTreeSet::new();
-        match self {
-            Member::Item(item) => {
-                item.params.iter().for_each(|(_, value)| value.collect_columns(&mut columns))
-            }
-            Member::Tree { tree, columns: own } => {
-                lateral_columns(tree, &mut columns);
-                columns.retain(|column| !own.contains(column));
-            }
-        }
-        columns
-    }
-}
-
-fn columns_of(tree: &JoinTree, out: &mut BTreeSet<usize>) {
-    match tree {
-        JoinTree::Item(item) => out.extend(item.base..item.base + item.width),
-        JoinTree::Join { left, right, .. } => {
-            columns_of(left, out);
-            columns_of(right, out);
-        }
-    }
-}
-
-/// All columns that conditions use.
-fn columns_used(conditions: &[Expr], out: &mut BTreeSet<usize>) {
-    conditions.iter().for_each(|condition| condition.collect_columns(out));
-}
-
-/// Takes the conditions out of a list for which `test` holds.
-fn take(conditions: &mut Vec<Expr>, mut test: impl FnMut(&Expr) -> bool) -> Vec<Expr> {
-    let (taken, rest) = std::mem::take(conditions).into_iter().partition(|condition| test(condition));
-    *conditions = rest;
-    taken
+    pub(super) environment: &'w dyn Environment,
 }
 
 impl Planner<'_> {
@@ -163,8 +117,14 @@ impl Planner<'_> {
         for member in &members {
             needed.extend(member.takes());
         }
-        let mut joined: Option<Planned> = None;
         let mut outside = Vec::new();
+        let mut joined: Option<Planned> = match self.goes_by_cost(&members) {
+            true => {
+                let members = std::mem::take(&mut members);
+                Some(self.by_cost(members, &mut filter, &needed, &mut outside)?)
+            }
+            false => None,
+        };
         while !members.is_empty() {
             let next = self.choose(&members, &filter, joined.as_ref())?;
             let member = members.remove(next);
@@ -235,7 +195,12 @@ impl Planner<'_> {
         Ok(best.map_or(0, |(position, _)| position))
     }
 
-    fn member(&mut self, member: Member, filter: Vec<Expr>, needed: &BTreeSet<usize>) -> Result<Planned> {
+    pub(super) fn member(
+        &mut self,
+        member: Member,
+        filter: Vec<Expr>,
+        needed: &BTreeSet<usize>,
+    ) -> Result<Planned> {
         match member {
             Member::Item(item) => Ok(self.item(*item, filter, needed, false)),
             Member::Tree { tree, .. } => self.tree(tree, filter, needed, false),
@@ -274,13 +239,19 @@ impl Planner<'_> {
         columns_used(&on, &mut needed);
         columns_used(&filter, &mut needed);
         lateral_columns(&right, &mut needed);
+        let costs = self.outer_goes_by_cost(&left, &right);
         let mut planned_left = self.tree(left, left_filter, &needed, false)?;
         let mut outside = std::mem::take(&mut planned_left.params);
         let right = match right {
             JoinTree::Item(item) => Member::Item(item),
             tree => Member::Tree { tree, columns: right_columns },
         };
-        let mut joined = self.join(kind, planned_left, right, on, right_filter, &needed, &mut outside)?;
+        let mut joined = match costs {
+            true => {
+                self.outer_by_cost(kind, planned_left, right, (on, right_filter), &needed, &mut outside)?
+            }
+            false => self.join(kind, planned_left, right, on, right_filter, &needed, &mut outside)?,
+        };
         joined.params = outside;
         if !filter.is_empty() {
             let condition = place(Expr::and(filter), &joined.layout);
@@ -302,7 +273,6 @@ impl Planner<'_> {
         needed: &BTreeSet<usize>,
         outside: &mut Vec<(usize, Expr)>,
     ) -> Result<Planned> {
-        let (rank, ordered) = (left.rank.min(Rank::Range), left.ordered);
         if matches!(kind, JoinKind::Inner | JoinKind::Left)
             && let Member::Item(item) = &right
             && let FromKind::Table(table) = &item.kind
@@ -310,11 +280,13 @@ impl Planner<'_> {
             let columns: Vec<usize> = (0..table.columns.len()).collect();
             let conditions: Vec<Expr> =
                 right_filter.iter().chain(&on).map(|condition| as_lookup(condition, item)).collect();
-            let choice = choose_access(table, &columns, &conditions, &[], false);
+            let choice = choose_access(table, &columns, &conditions, &[], Rule::CERTAIN);
             let own: Vec<Expr> = right_filter.iter().map(|condition| as_lookup(condition, item)).collect();
-            let alone = choose_access(table, &columns, &own, &[], false).rank;
+            let alone = choose_access(table, &columns, &own, &[], Rule::CERTAIN).rank;
             let few = left.rank > Rank::Range;
-            let hashable = on.iter().any(|condition| equal_sides(condition, &left.layout, &right).is_some());
+            let hashable = on
+                .iter()
+                .any(|condition| equal_sides(condition, &left.layout, &|column| right.has(column)).is_some());
             let worth = choice.rank > alone
                 && (choice.rank == Rank::Point || few || !hashable)
                 && choice.rank >= Rank::Range;
@@ -329,22 +301,32 @@ impl Planner<'_> {
                 condition.columns().iter().all(|column| right.has(*column))
             }));
         }
-        let mut keys = Vec::new();
-        if right.takes().iter().all(|column| !left.layout.contains(column)) {
-            on = on
-                .into_iter()
-                .filter_map(|condition| match equal_sides(&condition, &left.layout, &right) {
-                    Some(sides) => {
-                        keys.push(sides);
-                        None
-                    }
-                    None => Some(condition),
-                })
-                .collect();
-        }
+        let is_alone = right.takes().iter().all(|column| !left.layout.contains(column));
         let mut needed = needed.clone();
         columns_used(&right_filter, &mut needed);
         let right = self.member(right, right_filter, &needed)?;
+        let hashable =
+            if is_alone { take(&mut on, |condition| !condition.is_volatile()) } else { Vec::new() };
+        Ok(Planner::pair(kind, left, right, hashable, on, outside))
+    }
+
+    /// Joins two plans: by hash, if one of the conditions in `hashable` is an equality of the sides that it can decide.
+    pub(super) fn pair(
+        kind: JoinKind,
+        left: Planned,
+        right: Planned,
+        hashable: Vec<Expr>,
+        mut on: Vec<Expr>,
+        outside: &mut Vec<(usize, Expr)>,
+    ) -> Planned {
+        let (rank, ordered) = (left.rank.min(Rank::Range), left.ordered);
+        let mut keys = Vec::new();
+        for condition in hashable {
+            match equal_sides(&condition, &left.layout, &|column| right.layout.contains(&column)) {
+                Some(sides) => keys.push(sides),
+                None => on.push(condition),
+            }
+        }
         let (params, rest): (Vec<_>, Vec<_>) = right
             .params
             .into_iter()
@@ -378,11 +360,11 @@ impl Planner<'_> {
             })),
         };
         let ordered = ordered && matches!(kind, JoinKind::Inner | JoinKind::Left);
-        Ok(Planned { plan, layout, params: Vec::new(), ordered, rank })
+        Planned { plan, layout, params: Vec::new(), ordered, rank }
     }
 
     /// A join that looks the right side up by a key, for each left row.
-    fn lookup_join(
+    pub(super) fn lookup_join(
         &mut self,
         kind: JoinKind,
         left: Planned,
@@ -461,8 +443,9 @@ impl Planner<'_> {
                     .iter()
                     .map(|key| SortKey { expr: place(key.expr.clone(), &layout), ..key.clone() })
                     .collect();
+                let rule = Rule { limited: alone && self.wishes.limited, costs: self.wishes.keys.is_empty() };
                 let Choice { access, covered, ordered, rank, pruning } =
-                    choose_access(&table, &columns, &filter, &order, alone && self.wishes.limited);
+                    choose_access(&table, &columns, &filter, &order, rule);
                 let mut rest: Vec<Expr> = filter
                     .into_iter()
                     .enumerate()
@@ -553,108 +536,7 @@ fn reach(member: &Member, conditions: &[(&Expr, BTreeSet<usize>)], known: &BTree
     };
     let columns: Vec<usize> = (0..table.columns.len()).collect();
     let conditions: Vec<Expr> = usable.iter().map(|(condition, _)| as_lookup(condition, item)).collect();
-    (choose_access(table, &columns, &conditions, &[], false).rank, equal)
-}
-
-/// Returns the restrictions of single members that conditions on several of them imply.
-fn restrictions(members: &[Member], conditions: &[Expr]) -> Vec<Expr> {
-    let of_member = |condition: &Expr, member: &Member| {
-        let is_of_others = condition.columns().iter().any(|column| !member.has(*column));
-        is_of_others.then(|| restriction(condition, &|column| member.has(column))).flatten()
-    };
-    let of_condition = |condition| members.iter().filter_map(move |member| of_member(condition, member));
-    conditions.iter().flat_map(of_condition).collect()
-}
-
-fn flatten(tree: JoinTree, members: &mut Vec<Member>, filter: &mut Vec<Expr>) {
-    match tree {
-        JoinTree::Item(item) => members.push(Member::Item(item)),
-        JoinTree::Join { kind: JoinKind::Inner, left, right, condition } => {
-            flatten(*left, members, filter);
-            flatten(*right, members, filter);
-            filter.extend(condition);
-        }
-        tree => {
-            let mut columns = BTreeSet::new();
-            columns_of(&tree, &mut columns);
-            members.push(Member::Tree { tree, columns });
-        }
-    }
-}
-
-/// The columns that LATERAL items of a tree take from outside of it or from each other.
-fn lateral_columns(tree: &JoinTree, out: &mut BTreeSet<usize>) {
-    match tree {
-        JoinTree::Item(item) => item.params.iter().for_each(|(_, value)| value.collect_columns(out)),
-        JoinTree::Join { left, right, .. } => {
-            lateral_columns(left, out);
-            lateral_columns(right, out);
-        }
-    }
-}
-
-/// A condition as a scan of `item` would see it: its own columns by position, all others as slots.
-fn as_lookup(condition: &Expr, item: &FromItem) -> Expr {
-    let mut condition = condition.clone();
-    condition.replace(&mut |expr| match &expr.kind {
-        ExprKind::Column { index, label } => {
-            let kind = match index.checked_sub(item.base).filter(|position| *position < item.width) {
-                Some(index) => ExprKind::Column { index, label: label.clone() },
-                None => ExprKind::Slot(usize::MAX),
-            };
-            Some(Expr { kind, ty: expr.ty })
-        }
-        _ => None,
-    });
-    condition
-}
-
-/// The sides of an equality between what is joined and a member, if it is one that a hash can decide.
-fn equal_sides(condition: &Expr, left: &[usize], right: &Member) -> Option<(Expr, Expr)> {
-    if condition.is_volatile() {
-        return None;
-    }
-    let (a, b) = hash_sides(condition)?;
-    let of_left = |expr: &Expr| {
-        let columns = expr.columns();
-        !columns.is_empty() && columns.iter().all(|column| left.contains(column))
-    };
-    let of_right = |expr: &Expr| {
-        let columns = expr.columns();
-        !columns.is_empty() && columns.iter().all(|column| right.has(*column))
-    };
-    match (of_left(&a) && of_right(&b), of_left(&b) && of_right(&a)) {
-        (true, _) => Some((a, b)),
-        (_, true) => Some((b, a)),
-        _ => None,
-    }
-}
-
-/// The sides of an equality, as a hash can compare them.
-pub fn hash_sides(condition: &Expr) -> Option<(Expr, Expr)> {
-    let ExprKind::Call { function, args } = &condition.kind else { return None };
-    let [a, b] = &args[..] else { return None };
-    (function.comparison() == Some(Comparison::Equal)).then(|| hashed_alike(a, b)).flatten()
-}
-
-/// Two expressions, widened if need be, so that equal values have equal key bytes; none if that cannot be.
-pub fn hashed_alike(a: &Expr, b: &Expr) -> Option<(Expr, Expr)> {
-    let text = |ty| matches!(ty, Type::Text | Type::Varchar | Type::Name);
-    let oid = |ty: Type| ty == Type::Oid || ty.is_registered();
-    let wide = |expr: &Expr| match expr.ty.ty {
-        Type::Float4 => {
-            let kind = ExprKind::Cast { context: CastContext::Implicit, arg: Box::new(expr.clone()) };
-            Expr::new(kind, Type::Float8)
-        }
-        _ => expr.clone(),
-    };
-    match (a.ty.ty, b.ty.ty) {
-        (a_type, b_type) if a_type == b_type => Some((a.clone(), b.clone())),
-        (Type::Float4, Type::Float8) | (Type::Float8, Type::Float4) => Some((wide(a), wide(b))),
-        (a_type, b_type) if text(a_type) && text(b_type) => Some((a.clone(), b.clone())),
-        (a_type, b_type) if oid(a_type) && oid(b_type) => Some((a.clone(), b.clone())),
-        _ => None,
-    }
+    (choose_access(table, &columns, &conditions, &[], Rule::CERTAIN).rank, equal)
 }
 
 impl TableScan {

@@ -5,21 +5,25 @@
 //! key, or all of it), the order and kind of joins, and whether a key's order spares a sort. The binder asks it for the
 //! plan of each query as soon as that is bound, since an expression holds the plans of its subqueries.
 //!
-//! What is not done: statistics. The choices go by keys and the shape of the query alone.
+//! Where tables were analyzed, choices go by the costs that [`estimate`](crate::executor::estimate) tells; where not, by
+//! keys and the shape of the query alone.
 
 mod access;
 mod conditions;
+mod costed;
 mod from;
 mod input;
+mod members;
+mod order;
 mod prune;
 mod select;
 mod targets;
 mod window;
 
-pub use from::{hash_sides, hashed_alike};
 pub use input::{
     BoundSelect, FromItem, FromKind, Grouping, JoinTree, Limits, Numbers, OutputOrder, SetOperator,
 };
+pub use members::{hash_sides, hashed_alike};
 pub use prune::prune;
 pub use select::{finish_query, plan_select, plan_set_operation};
 pub use targets::{BoundTargets, plan_targets};

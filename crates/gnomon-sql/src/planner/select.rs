@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     BoundSelect, FromItem, FromKind, Grouping, JoinTree, Limits, Numbers, OutputOrder, SetOperator,
-    access::{Rank, choose_access},
+    access::{Rank, Rule, choose_access},
     from::{Planned, Wishes, place, plan_from},
     window::{add_windows, window_groups},
 };
@@ -176,7 +176,9 @@ fn end_of_index(select: &BoundSelect) -> Option<(SortKey, Option<Expr>)> {
         .any(|column| table.columns.get(*column).is_none_or(|column| !column.not_null));
     let not_null = ExprKind::IsNull { arg: Box::new(arg.clone()), negated: true };
     let not_null = nullable.then(|| Expr::new(not_null, Type::Bool));
-    choose_access(table, &columns, &[], &[placed], true).ordered.then_some((key, not_null))
+    choose_access(table, &columns, &[], &[placed], Rule { limited: true, costs: false })
+        .ordered
+        .then_some((key, not_null))
 }
 
 /// Select list, DISTINCT, order and LIMIT when the order goes by computed columns.
