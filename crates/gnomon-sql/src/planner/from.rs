@@ -18,6 +18,7 @@ use super::{
         take,
     },
     prune,
+    reduce::reduced,
 };
 use crate::{
     Result,
@@ -78,7 +79,7 @@ pub fn plan_from(
 ) -> Result<Planned> {
     let mut planner = Planner { wishes, numbers, environment };
     let single = matches!(tree, JoinTree::Item(_));
-    planner.tree(tree, filter, &wishes.needed, single)
+    planner.tree(reduced(tree, &filter), filter, &wishes.needed, single)
 }
 
 /// The planner of one FROM.

@@ -16,6 +16,7 @@ mod input;
 mod members;
 mod order;
 mod prune;
+mod reduce;
 mod select;
 mod targets;
 mod window;

@@ -124,13 +124,13 @@ scripts! {
     cursor_errors, cursors, date_orders, date_styles, dates_as_written, dml, dumps, encodings, errors,
     escape_strings, explain_analyze, expressions, failing_constants, fields, fixed_literals, groups, hashing,
     identity, information_schema, intervals, join_aliases, keyed_values, lateral_order, like, limits, locked_views,
-    never_computed, normal_forms, numerics, object_identity, operator_functions, ordered_sets, page_sizes,
-    parameters, partitions, pg_lsn, polymorphic, postgres, prepared, privileges, procedures, qualified_calls,
-    query_access, query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries,
-    read_only_views, recursion, references, reg_types, regular_expressions, relation_strings, renaming, results,
-    rewritten_indexes, row_addresses, row_checks, row_stars, row_types, savepoints, select_into, semantic_locks,
-    sequences, set_functions, setting_origins, settings, sizes, snapshots, spellings, statement_statistics,
-    statistics, stored, system_columns, system_objects, tables_in_use, templates, templates_of_times, ties,
-    time_zones, transaction_numbers, transactions, two_phase, updatable_views, usage_views, view_changes,
-    view_conflicts, view_rows, view_stars, views, whole_rows, windows, with
+    never_computed, normal_forms, numerics, object_identity, operator_functions, ordered_sets, outer_joins,
+    page_sizes, parameters, partitions, pg_lsn, polymorphic, postgres, prepared, privileges, procedures,
+    qualified_calls, query_access, query_aggregates, query_errors, query_joins, query_levels, query_setops,
+    query_subqueries, read_only_views, recursion, references, reg_types, regular_expressions, relation_strings,
+    renaming, results, rewritten_indexes, row_addresses, row_checks, row_stars, row_types, savepoints, select_into,
+    semantic_locks, sequences, set_functions, setting_origins, settings, sizes, snapshots, spellings,
+    statement_statistics, statistics, stored, system_columns, system_objects, tables_in_use, templates,
+    templates_of_times, ties, time_zones, transaction_numbers, transactions, two_phase, updatable_views,
+    usage_views, view_changes, view_conflicts, view_rows, view_stars, views, whole_rows, windows, with
 }
