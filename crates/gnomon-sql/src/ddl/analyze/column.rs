@@ -1,6 +1,6 @@
 //! The statistics of a column from a sample of its values, by PostgreSQL's formulas (`analyze.c`).
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 use super::width;
 use crate::{
@@ -105,7 +105,7 @@ impl Counted {
             first += run.len();
         }
         // Of equally common ones the smaller stay.
-        self.runs.sort_by(|a, b| b.count.cmp(&a.count));
+        self.runs.sort_by_key(|run| Reverse(run.count));
         self.runs.truncate(target);
     }
 

@@ -64,5 +64,5 @@ fn alignment(width: usize) -> usize {
 }
 
 fn with_header(payload: usize) -> usize {
-    if payload + 1 <= SHORT_MAX { payload + 1 } else { payload + 4 }
+    if payload < SHORT_MAX { payload + 1 } else { payload + 4 }
 }
