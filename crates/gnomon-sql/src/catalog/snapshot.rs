@@ -392,6 +392,10 @@ impl Catalog {
 }
 
 impl Table {
+    /// True if it was analyzed when it had rows. One that had none has filled since then, most likely.
+    pub fn is_analyzed(&self) -> bool {
+        self.statistics.as_ref().is_some_and(|statistics| statistics.rows > 0.0)
+    }
     /// The statistics of a column, if it was analyzed and is as it was then.
     pub fn column_statistics(&self, position: usize) -> Option<&ColumnStatistics> {
         let column = self.columns.get(position).filter(|column| !column.dropped)?;

@@ -450,7 +450,7 @@ pub fn choose_access(
         }
     }
     let is_point = choices.iter().any(|choice| choice.rank == Rank::Point);
-    let best = match rule.costs && table.statistics.is_some() && !is_point {
+    let best = match rule.costs && table.is_analyzed() && !is_point {
         true => cheapest(table, columns, conditions, !order.is_empty(), rule.limited, choices),
         false => most_certain(choices),
     };
@@ -476,9 +476,11 @@ fn cheapest(
     limited: bool,
     choices: Vec<Choice>,
 ) -> Choice {
+    /// The fewest rows that a table is taken to have: one that was analyzed when it was small may have grown.
+    const ROWS_MIN: f64 = 1000.0;
     /// The fraction of rows that a limit leaves.
     const LIMITED: f64 = 0.1;
-    let rows = table_rows(table);
+    let rows = table_rows(table).max(ROWS_MIN);
     let stored = table_columns(table, rows);
     let cost = |choice: &Choice| {
         let rest = conditions.iter().enumerate().filter(|(at, _)| !choice.covered.contains(at));

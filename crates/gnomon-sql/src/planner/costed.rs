@@ -35,7 +35,7 @@ struct Candidate {
 /// True if a plan reads only stored tables that were analyzed, or none.
 fn is_analyzed(plan: &Plan) -> bool {
     let own = match plan {
-        Plan::TableScan(scan) => scan.table.statistics.is_some(),
+        Plan::TableScan(scan) => scan.table.is_analyzed(),
         Plan::VirtualScan(_) | Plan::CteScan(_) => false,
         _ => true,
     };
@@ -44,7 +44,7 @@ fn is_analyzed(plan: &Plan) -> bool {
 
 fn item_is_analyzed(item: &FromItem) -> bool {
     match &item.kind {
-        FromKind::Table(table) => table.statistics.is_some(),
+        FromKind::Table(table) => table.is_analyzed(),
         FromKind::Plan(plan) => is_analyzed(plan),
         FromKind::Functions { .. } => true,
         FromKind::Current(..) | FromKind::Virtual(_) => false,

@@ -30,7 +30,7 @@ use crate::{
 /// Its name in the log.
 const NAME: &str = "sql";
 /// The version of calls: their effects can change with each release, and with each change of these texts.
-const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 2");
+const CODE: &str = concat!(env!("CARGO_PKG_VERSION"), " 3");
 
 /// In place of the number of a setting: the schemas of the search path that exist.
 const SEARCH_PATH: u8 = u8::MAX;

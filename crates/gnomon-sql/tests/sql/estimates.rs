@@ -1,8 +1,11 @@
 //! Numbers of rows that EXPLAIN estimates, beside those of PostgreSQL 15 for the same data.
 
-use gnomon_sql::session::{Session, SessionOptions};
+use std::sync::Arc;
 
-use crate::support::{database, ok};
+use gnomon_engine::{Database, disk::MemDisk};
+use gnomon_sql::session::{Session, SessionOptions, SqlDatabase};
+
+use crate::support::{database, ok, options};
 
 /// PostgreSQL's estimates, of conditions on the larger table or of queries.
 const ESTIMATES: [(u32, &str); 40] = [
@@ -121,4 +124,41 @@ fn plans_follow_statistics() {
         "SELECT * FROM many WHERE kind = 0 FOR UPDATE",
         &["LockRows", "Index Scan using many_kind_idx on many"],
     );
+}
+
+#[test]
+fn a_table_that_was_analyzed_without_rows_goes_by_rules() {
+    let mut session = database().session(SessionOptions::default()).expect("a session");
+    ok(&mut session, "CREATE TABLE e (id int PRIMARY KEY, a int); CREATE INDEX ON e (a); ANALYZE e");
+    assert_eq!(plan(&mut session, "SELECT * FROM e WHERE a > 1")[0], "Index Scan using e_a_idx on e");
+    assert_eq!(estimated(&mut session, "SELECT * FROM e"), 2260.0);
+}
+
+#[test]
+fn statistics_survive_a_restart() {
+    let disk = MemDisk::new();
+    let open = || SqlDatabase::open(Database::open_on(Arc::new(disk.clone()), options()).unwrap()).unwrap();
+    let shown = |session: &mut Session| {
+        let sql = "SELECT attname, n_distinct, most_common_vals, histogram_bounds, reltuples
+                   FROM pg_stats JOIN pg_class ON relname = tablename WHERE tablename = 't' ORDER BY 1";
+        ok(session, sql).rows
+    };
+    let before = {
+        let db = open();
+        let mut session = db.session(SessionOptions::default()).unwrap();
+        ok(&mut session, "CREATE TABLE t (id int PRIMARY KEY, c char(3), gone int, a text[])");
+        ok(
+            &mut session,
+            "INSERT INTO t SELECT g, 'c' || g % 2, g, array['x', g::text] FROM generate_series(1, 9) g",
+        );
+        ok(&mut session, "ANALYZE t; ALTER TABLE t DROP COLUMN gone");
+        shown(&mut session)
+    };
+    assert_eq!(before.len(), 3);
+    let db = open();
+    let mut session = db.session(SessionOptions::default()).unwrap();
+    assert_eq!(shown(&mut session), before);
+    ok(&mut session, "DROP TABLE t");
+    drop(session);
+    assert!(shown(&mut open().session(SessionOptions::default()).unwrap()).is_empty());
 }

@@ -34,7 +34,7 @@ pub fn table_rows(table: &Table) -> f64 {
     const PAGES: f64 = 10.0;
     const PAGE_BYTES: f64 = 8168.0;
     const ROW_BYTES: f64 = 28.0;
-    match &table.statistics {
+    match table.statistics.as_ref().filter(|_| table.is_analyzed()) {
         Some(statistics) => statistics.rows,
         None => {
             let widths = table.live_columns().map(|(_, column)| default_width(column.ty));
