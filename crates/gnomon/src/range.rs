@@ -13,7 +13,7 @@ use crate::{Result, Tree};
 pub struct Range<'t>(Source<'t>);
 
 enum Source<'t> {
-    Snapshot(SnapshotRange),
+    Snapshot(Box<SnapshotRange>),
     Transaction(Box<Ends<'t>>),
 }
 
@@ -31,7 +31,7 @@ struct Ends<'t> {
 
 impl<'t> Range<'t> {
     pub(crate) fn of_snapshot(range: SnapshotRange) -> Range<'static> {
-        Range(Source::Snapshot(range))
+        Range(Source::Snapshot(Box::new(range)))
     }
 
     pub(crate) fn of_transaction(txn: &'t mut Transaction, tree: Tree, range: KeyRange) -> Range<'t> {

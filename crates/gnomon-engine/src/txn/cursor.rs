@@ -499,6 +499,7 @@ impl Cursor {
 }
 
 /// What reading ahead has come to.
+#[allow(clippy::large_enum_variant, reason = "it is matched where it is returned")]
 enum Read {
     /// The next part, and where what is unread goes on behind it.
     Part(LeafPart, Option<Bound<Vec<u8>>>),

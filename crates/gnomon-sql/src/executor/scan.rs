@@ -384,18 +384,19 @@ pub(super) fn start(node: &plan::TableScan, ctx: &mut ExecContext<'_>) -> Result
 }
 
 impl TableSource {
-    /// The next candidate: its located row key and its stored row.
-    fn candidate(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// The next row, which was not compared with the filter yet.
+    fn candidate(&mut self, ctx: &mut ExecContext<'_>) -> Result<Option<Row>> {
         if matches!(self.state, TableState::New) {
             self.state = start(&self.node, ctx)?;
         }
-        let table = &self.node.table;
-        let (index, direction, relation) = match &self.node.access {
+        let TableSource { node, reader, state } = self;
+        let table = &node.table;
+        let (index, direction, relation) = match &node.access {
             Access::Full(direction) => (None, *direction, table.oid),
             Access::Key(access) => (access.secondary(table), access.direction, access.index_of(table).oid),
             Access::Address(_) | Access::Current(_) => (None, Direction::Forward, table.oid),
         };
-        match &mut self.state {
+        match state {
             TableState::New => Ok(None),
             TableState::Points(keys) => {
                 for key in keys {
@@ -410,34 +411,55 @@ impl TableSource {
                         None => None,
                     };
                     let accesses = ctx.accesses((relation, place));
-                    accesses.scans += u64::from(matches!(self.node.access, Access::Key(_)));
+                    accesses.scans += u64::from(matches!(node.access, Access::Key(_)));
                     if let (Some(key), Some(row)) = (key, row) {
                         accesses.found();
-                        return Ok(Some((place.locate(key), row)));
+                        return wanted(reader, node, || place.locate(key), &row).map(Some);
                     }
                 }
                 Ok(None)
             }
             TableState::Ranges(scan) => {
-                while let Some((key, value)) = scan.next(table, index, direction, relation, ctx)? {
-                    ctx.tick()?;
-                    if index.is_none() {
+                let Some(index) = index else {
+                    let row = scan.next(table, None, direction, relation, ctx, |place, key, stored| {
+                        wanted(reader, node, || place.locate(key.to_vec()), stored)
+                    })?;
+                    if row.is_some() {
+                        ctx.tick()?;
                         ctx.accesses((relation, scan.place)).found();
-                        return Ok(Some((scan.place.locate(key), value)));
                     }
+                    return Ok(row);
+                };
+                let row_key = |_, _: &[u8], key: &[u8]| Ok(key.to_vec());
+                while let Some(key) = scan.next(table, Some(index), direction, relation, ctx, row_key)? {
+                    ctx.tick()?;
                     // A cursor may outlive a deletion by its own transaction; then the entry's row is gone.
-                    let row = ctx.txn.get(table.tree_at(scan.place)?, &value)?;
+                    let row = ctx.txn.get(table.tree_at(scan.place)?, &key)?;
                     let accesses = ctx.accesses((relation, scan.place));
                     accesses.read += 1;
                     if let Some(row) = row {
                         accesses.fetched += 1;
-                        return Ok(Some((scan.place.locate(value), row)));
+                        return wanted(reader, node, || scan.place.locate(key), &row).map(Some);
                     }
                 }
                 Ok(None)
             }
         }
     }
+}
+
+/// Reads the columns of a row that a scan wants, with the row's located key if it wants that.
+fn wanted(
+    reader: &mut RowReader,
+    node: &plan::TableScan,
+    key: impl FnOnce() -> Vec<u8>,
+    stored: &[u8],
+) -> Result<Row> {
+    let mut row = reader.read(&node.types, &node.columns, stored)?;
+    if node.with_key {
+        row.push(Datum::Bytea(key().into()));
+    }
+    Ok(row)
 }
 
 /// Ranges of a table's rows, or of the entries of an index, one after another.
@@ -453,19 +475,21 @@ impl RangeScan {
         RangeScan { ranges: ranges.into_iter(), place: Place::Whole, cursor: None }
     }
 
-    /// The next row's or entry's key and value; it is at `place`. Scans are counted as those of `relation`.
-    pub(super) fn next(
+    /// What `read` makes of the place, key and value of the next row or entry. Scans are counted as those of
+    /// `relation`.
+    pub(super) fn next<T>(
         &mut self,
         table: &Table,
         index: Option<&Index>,
         direction: Direction,
         relation: Oid,
         ctx: &mut ExecContext<'_>,
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        read: impl FnOnce(Place, &[u8], &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
         loop {
             if let Some(open) = &mut self.cursor {
-                if let Some(entry) = open.next(ctx.txn)? {
-                    return Ok(Some(entry));
+                if let Some((key, value)) = open.next_ref(ctx.txn)? {
+                    return read(self.place, key, value).map(Some);
                 }
                 self.cursor = None;
             }
@@ -483,11 +507,7 @@ impl RowSource for TableSource {
         if self.node.filter.as_ref().is_some_and(Expr::is_never_true) {
             return Ok(None);
         }
-        while let Some((key, value)) = self.candidate(ctx)? {
-            let mut row = self.reader.read(&self.node.types, &self.node.columns, &value)?;
-            if self.node.with_key {
-                row.push(Datum::Bytea(key.into()));
-            }
+        while let Some(row) = self.candidate(ctx)? {
             if self.node.filter.as_ref().is_none_or_true(&row, ctx)? {
                 return Ok(Some(row));
             }

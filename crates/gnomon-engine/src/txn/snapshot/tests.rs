@@ -279,10 +279,10 @@ proptest! {
         let copied = |(key, value): (&[u8], &[u8])| (key.to_vec(), value.to_vec());
         for step in steps {
             match step {
-                Step::Next if expected.len() % 2 == 0 => {
+                Step::Next if expected.len().is_multiple_of(2) => {
                     prop_assert_eq!(range.next_ref().unwrap().map(copied), expected.pop_front());
                 }
-                Step::NextBack if expected.len() % 2 == 0 => {
+                Step::NextBack if expected.len().is_multiple_of(2) => {
                     prop_assert_eq!(range.next_back_ref().unwrap().map(copied), expected.pop_back());
                 }
                 Step::Next => prop_assert_eq!(range.next().transpose().unwrap(), expected.pop_front()),

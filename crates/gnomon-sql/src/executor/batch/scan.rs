@@ -52,12 +52,15 @@ impl BatchScan {
         let mut batch = Batch { rows: 0, columns: types.map(Column::of).collect() };
         let mut bytes = 0;
         while batch.rows < ROWS_MAX && bytes < STORED_BYTES_MAX {
-            let Some((_, stored)) = scan.next(&node.table, None, direction, relation, ctx)? else { break };
+            let columns = &mut batch.columns;
+            let stored_bytes = scan.next(&node.table, None, direction, relation, ctx, |_, _, stored| {
+                rows::decode_to_columns(stored, &node.types, &node.columns, columns).map(|()| stored.len())
+            })?;
+            let Some(stored_bytes) = stored_bytes else { break };
             ctx.tick()?;
             ctx.accesses((relation, scan.place)).found();
-            rows::decode_to_columns(&stored, &node.types, &node.columns, &mut batch.columns)?;
             batch.rows += 1;
-            bytes += stored.len();
+            bytes += stored_bytes;
         }
         Ok((batch.rows > 0).then_some(batch))
     }
