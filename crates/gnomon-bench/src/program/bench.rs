@@ -80,8 +80,8 @@ Examples:
     /// and once more after closing and opening the database.
     #[command(after_help = "\
 Examples:
-  gnomon bench inserts --pool-mib 10 --warm-up 0 --seconds 600 --outstanding 256  a tree of 70 MiB, pool of 10 MiB
-  gnomon bench inserts --order ascending --rows 2000000 --rows-per-transaction 1000  a bulk load
+  gnomon bench inserts --pool-mib 10 --seconds 600  a tree of 70 MiB
+  gnomon bench inserts --order ascending --rows-per-transaction 1000  a load
   gnomon bench inserts --recovery shadow --json  without a log, as JSON")]
     Inserts(Run<Inserts>),
     /// Transactions on complex objects, which refer to each other's parts.
