@@ -498,7 +498,7 @@ impl Cursor {
     }
 }
 
-/// What reading ahead has come to.
+/// The outcome of reading ahead.
 #[allow(clippy::large_enum_variant, reason = "it is matched where it is returned")]
 enum Read {
     /// The next part, and where what is unread goes on behind it.

@@ -20,7 +20,7 @@ pub(super) struct LeafPart {
     view: LeafView,
     /// The entries of the leaf that were not passed.
     entries: Range<usize>,
-    /// What keys held that have changed since the snapshot, in ascending order, as far as it was not passed.
+    /// The values at the snapshot of keys that have changed since, in ascending order, as far as they were not passed.
     changed: VecDeque<(Box<[u8]>, Before)>,
 }
 

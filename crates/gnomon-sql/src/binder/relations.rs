@@ -110,10 +110,7 @@ impl<'a> Relations<'a> {
                 let message = format!("cannot change sequence \"{name}\"");
                 Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message))
             }
-            Some(Relation::Virtual(table)) => Err(SqlError::unsupported(format!(
-                "changing the rows of the system {} \"{name}\"",
-                table.kind()
-            ))),
+            Some(Relation::Virtual(table)) => Err(table.not_changed()),
             None => Err(missing_table(schema.as_deref(), &name)),
         }
     }

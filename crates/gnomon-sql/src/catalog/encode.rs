@@ -481,8 +481,9 @@ impl Entry for Procedure {
 
 /// Writes values of one type.
 fn write_values(w: &mut Writer, values: &[Datum], ty: ColumnType) {
-    // Values that are not of the type, which there are none of, would be read as NULL.
-    let bytes = rows::encode(values, &vec![ty; values.len()]).unwrap_or_else(|_| vec![0]);
+    let (types, nulls) = (vec![ty; values.len()], vec![Datum::Null; values.len()]);
+    // Values that are not of the type, of which there are none, would be NULL.
+    let bytes = rows::encode(values, &types).or_else(|_| rows::encode(&nulls, &types)).unwrap_or_default();
     w.len(values.len());
     w.list(&bytes, |w, byte| w.0.push(*byte));
 }

@@ -1,7 +1,7 @@
 //! The catalog: what tables, indexes and sequences there are.
 //!
-//! [`model`] describes the objects, [`statistics`] the rows of tables, [`Catalog`] holds all of them at one moment; `store` keeps them in the engine's
-//! trees, each in the form that `encode` lays out. [`partition`] says where the rows of a table in partitions are.
+//! [`model`] describes the objects, [`statistics`] the rows of tables, [`Catalog`] holds all of them at one moment;
+//! `store` keeps them in the engine's trees, each in the form that `encode` lays out. [`partition`] says where the rows of a table in partitions are.
 
 mod encode;
 pub mod model;

@@ -18,7 +18,10 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::{Relation, model::Table},
     context::{Name, SessionContext, View},
-    dml::{BoundCheck, Output, TableReader, TableWriter, bind_checks, default_of, missing_column},
+    dml::{
+        BoundCheck, Output, TableReader, TableWriter, bind_checks, default_of, missing_column,
+        missing_column_of,
+    },
     executor::VirtualTable,
     functions::quote_ident,
     query::{Binder, ExecContext, Expr, ResultColumn, Scope, into_clause, plan_query},
@@ -172,8 +175,7 @@ fn copy_to(
 fn query_of_system(table: &dyn VirtualTable, columns: &[Ident]) -> Result<Query> {
     let is_known = |name: &Ident| table.columns().iter().any(|column| *column.name == *name.name);
     if let Some(missing) = columns.iter().find(|name| !is_known(name)) {
-        let message = format!("column \"{}\" of relation \"{}\" does not exist", missing.name, table.name());
-        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+        return Err(missing_column_of(table.name(), &missing.name));
     }
     let names: Vec<String> = columns.iter().map(|column| quote_ident(&column.name)).collect();
     let names = if names.is_empty() { "*".to_owned() } else { names.join(", ") };
@@ -276,9 +278,7 @@ fn copied_table(view: &View, name: &Name, direction: &str) -> Result<Arc<Table>>
         Some(other) => Err(not_copied(name, direction, other.kind())),
         None => Err(match name.of_system() {
             Some(system) if system.kind() == "view" => not_copied(name, direction, "view"),
-            Some(_) => {
-                SqlError::unsupported(format!("changing the rows of the system table \"{}\"", name.name))
-            }
+            Some(system) => system.not_changed(),
             None => view.missing(name, "relation"),
         }),
     }

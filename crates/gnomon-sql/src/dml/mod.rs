@@ -118,7 +118,7 @@ pub(crate) fn missing_column(table: &Table, name: &str) -> SqlError {
     missing_column_of(&table.name, name)
 }
 
-fn missing_column_of(relation: &str, name: &str) -> SqlError {
+pub(crate) fn missing_column_of(relation: &str, name: &str) -> SqlError {
     let message = format!("column \"{name}\" of relation \"{relation}\" does not exist");
     SqlError::new(SqlState::UNDEFINED_COLUMN, message)
 }

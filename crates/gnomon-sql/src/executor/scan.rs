@@ -475,7 +475,7 @@ impl RangeScan {
         RangeScan { ranges: ranges.into_iter(), place: Place::Whole, cursor: None }
     }
 
-    /// What `read` makes of the place, key and value of the next row or entry. Scans are counted as those of
+    /// Returns the result of `read` on the place, key and value of the next row or entry. Scans are counted as those of
     /// `relation`.
     pub(super) fn next<T>(
         &mut self,

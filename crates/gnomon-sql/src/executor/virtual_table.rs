@@ -2,7 +2,7 @@
 
 use super::ExecContext;
 use crate::{
-    Result,
+    Result, SqlError,
     catalog::model::Oid,
     types::{ColumnType, Row},
 };
@@ -21,6 +21,13 @@ pub trait VirtualTable: Send + Sync {
     fn columns(&self) -> &[VirtualColumn];
     /// Its rows, each as wide as [`VirtualTable::columns`].
     fn rows(&self, ctx: &mut ExecContext<'_>) -> Result<Vec<Row>>;
+}
+
+impl dyn VirtualTable {
+    /// Returns the error for a change of its rows.
+    pub(crate) fn not_changed(&self) -> SqlError {
+        SqlError::unsupported(format!("changing the rows of the system {} \"{}\"", self.kind(), self.name()))
+    }
 }
 
 /// A column of a virtual table.

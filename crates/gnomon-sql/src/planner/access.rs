@@ -402,7 +402,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// What is certain decides.
+    /// The rule by which certainty alone decides.
     pub const CERTAIN: Rule = Rule { limited: false, costs: false };
 }
 

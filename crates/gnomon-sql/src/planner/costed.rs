@@ -7,14 +7,14 @@ use super::{
     access::{Rule, choose_access},
     from::{Planned, Planner},
     members::{Member, as_lookup, columns_used, equal_sides, hash_sides, lateral_columns, take},
-    order::{Alone, HASH_BYTE, Link, MEMBERS_MAX, Method, Set, Step, order},
+    order::{Alone, Link, MEMBERS_MAX, Method, Set, Step, order},
 };
 use crate::{
     Result, SqlError, SqlState,
     executor::{
         Expr,
         estimate::{
-            ColumnEstimate, EVALUATE, Estimate, Estimator, HASH_BUILD, HASH_PROBE, Lookup, PAIR, RESCAN,
+            ColumnEstimate, EVALUATE, Estimate, Estimator, HASH_PROBE, Lookup, PAIR, RESCAN, hash_cost,
             lookup, selectivity, table_columns, table_rows,
         },
         expr::ExprKind,
@@ -169,11 +169,10 @@ impl Planner<'_> {
         let (l, r) = (estimator.of(&left.plan), estimator.of(&planned.plan));
         let is_right = |column: usize| planned.layout.contains(&column);
         let hashed = on.iter().any(|condition| equal_sides(condition, &left.layout, &is_right).is_some());
-        let hash_cost = |build: &Estimate, probe: &Estimate| {
-            let build = build.rows * (HASH_BUILD + build.width() * HASH_BYTE);
-            r.total + build + probe.rows * HASH_PROBE
+        let by_hash = |build: &Estimate, probe: &Estimate| {
+            r.total + hash_cost(build.rows, build.width()) + probe.rows * HASH_PROBE
         };
-        let (forward, exchanged) = (hash_cost(&r, &l), hash_cost(&l, &r));
+        let (forward, exchanged) = (by_hash(&r, &l), by_hash(&l, &r));
         let otherwise = match hashed {
             true if left.ordered => forward,
             true => forward.min(exchanged),

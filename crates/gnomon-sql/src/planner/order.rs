@@ -6,14 +6,12 @@
 
 use std::collections::HashMap;
 
-use crate::executor::estimate::{self, EVALUATE, HASH_BUILD, HASH_PROBE, PAIR, RESCAN};
+use crate::executor::estimate::{self, EVALUATE, HASH_PROBE, PAIR, RESCAN, hash_cost};
 
 /// The most members that all orders are compared of.
 const EXHAUSTIVE_MAX: usize = 10;
 /// The most members that are ordered by cost.
 pub const MEMBERS_MAX: usize = 32;
-/// The cost of a byte of a row that is put into a hash table: memory is what a statement runs out of.
-pub const HASH_BYTE: f64 = 2e-5;
 
 /// A set of members, a bit for each.
 pub type Set = u64;
@@ -175,7 +173,7 @@ impl Order<'_> {
             false => {
                 let pairs: f64 = hashed.iter().map(|link| link.selectivity).product();
                 let pairs = l.rows * r.rows * pairs;
-                let build = r.rows * (HASH_BUILD + self.width(right) * HASH_BYTE);
+                let build = hash_cost(r.rows, self.width(right));
                 let tests = others.len() as f64 * EVALUATE;
                 (build + l.rows * HASH_PROBE + pairs * (PAIR + tests), Method::Hash)
             }

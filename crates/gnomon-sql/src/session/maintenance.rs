@@ -14,7 +14,7 @@ use crate::{
     },
     context::{Company, Name, SessionContext, View, query_of},
     ddl,
-    dml::missing_column,
+    dml::{missing_column, missing_column_of},
     sink::{Tag, tag},
     syntax::{option_is_on, option_text},
 };
@@ -132,9 +132,7 @@ fn find_tables(
         if let Some(known) = name.of_system().filter(|known| known.kind() == "table" && relation.is_none()) {
             let is_there = |column: &Ident| known.columns().iter().any(|own| *own.name == *column.name);
             if let Some(column) = columns.iter().find(|column| !is_there(column)) {
-                let message =
-                    format!("column \"{}\" of relation \"{}\" does not exist", column.name, name.name);
-                return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+                return Err(missing_column_of(&name.name, &column.name));
             }
             continue;
         }

@@ -121,6 +121,14 @@ impl World {
         assert!(moves.iter().all(|m| m.csn > durable || m.applied), "{durable} is durable, but not applied");
     }
 
+    /// Flushes, and checks what is on the disk then and what is free.
+    fn check_end(&self) {
+        self.store.flush().unwrap();
+        self.check_image(&self.disk.crash_image_synced(), self.store.last_csn());
+        let space = self.store.allocator.space.lock();
+        assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+    }
+
     /// Compares what a crash would leave with what must be in it.
     fn check_image(&self, image: &SimDisk, at_least: Csn) {
         let store = open(image, None);
@@ -265,10 +273,7 @@ fn random_background(race: Option<Failpoint>) {
     for thread in writers.into_iter().chain([flusher]) {
         thread.join().unwrap();
     }
-    world.store.flush().unwrap();
-    world.check_image(&world.disk.crash_image_synced(), world.store.last_csn());
-    let space = world.store.allocator.space.lock();
-    assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+    world.check_end();
 }
 
 #[test]
@@ -365,10 +370,7 @@ fn random_cleaning(race: Option<Failpoint>) {
     for thread in [cleaner, writer, reader] {
         thread.join().unwrap();
     }
-    world.store.flush().unwrap();
-    world.check_image(&world.disk.crash_image_synced(), world.store.last_csn());
-    let space = world.store.allocator.space.lock();
-    assert_eq!(space.taken(), space.reachable(), "nothing is out of reach and not free");
+    world.check_end();
 }
 
 #[test]

@@ -1,20 +1,14 @@
 //! Groups and their aggregates, of batches.
 
-use std::collections::HashMap;
-
 use super::{Group, State};
 use crate::{
     Result,
     executor::{
-        HashKey,
-        batch::{Batch, Evaluated, eval, is_evaluated_at_once, open},
+        batch::{Batch, Evaluated, Key, KeyMap, eval, is_evaluated_at_once, open},
         context::ExecContext,
         plan::{self, AggregateCall},
     },
-    types::{
-        Datum,
-        column::{Column, Values},
-    },
+    types::Datum,
 };
 
 /// Returns the groups of a node in the order in which they first appear; none if it is to be run by rows.
@@ -52,12 +46,8 @@ fn is_fed_in_any_order(call: &AggregateCall) -> bool {
 #[derive(Default)]
 struct Groups {
     all: Vec<Group>,
-    /// The numbers of groups by their only key, an integer that is not NULL.
-    by_integer: HashMap<i64, u32, foldhash::fast::RandomState>,
-    /// The number of the group whose only key, an integer, is NULL.
-    of_null: Option<u32>,
     /// The numbers of groups by their keys.
-    by_keys: HashMap<HashKey, u32, foldhash::fast::RandomState>,
+    by_keys: KeyMap<u32>,
 }
 
 impl Groups {
@@ -77,51 +67,16 @@ impl Groups {
     ) -> Result<()> {
         let keys: Vec<Evaluated<'_>> =
             node.keys.iter().map(|key| eval(key, batch, ctx)).collect::<Result<_>>()?;
-        if let [Evaluated::Column(column)] = &keys[..]
-            && let Values::Integers(_, values) = column.values()
-        {
-            return self.find_integers(node, column, values, numbers, ctx);
-        }
         let mut bytes = Vec::new();
         for at in 0..batch.rows() {
-            bytes.clear();
-            keys.iter().for_each(|key| key.encode(at, &mut bytes));
-            let number = match self.by_keys.get(&bytes[..]) {
+            let key = Key::of(&keys, at, &mut bytes);
+            let number = match self.by_keys.get(&key) {
                 Some(number) => *number,
                 None => {
                     let values: Vec<Datum> = keys.iter().map(|key| key.get(at)).collect();
-                    ctx.reserve(bytes.len() + node.group_bytes(&values))?;
+                    ctx.reserve(key.bytes() + node.group_bytes(&values))?;
                     let number = self.add(node, values);
-                    self.by_keys.insert(bytes.as_slice().into(), number);
-                    number
-                }
-            };
-            numbers.push(number);
-        }
-        Ok(())
-    }
-
-    /// As [`Groups::find`], of an only key with integers.
-    fn find_integers(
-        &mut self,
-        node: &plan::Aggregate,
-        column: &Column,
-        values: &[i64],
-        numbers: &mut Vec<u32>,
-        ctx: &mut ExecContext<'_>,
-    ) -> Result<()> {
-        for (at, value) in values.iter().enumerate() {
-            let known = if column.is_null(at) { self.of_null } else { self.by_integer.get(value).copied() };
-            let number = match known {
-                Some(number) => number,
-                None => {
-                    let keys = vec![column.get(at)];
-                    ctx.reserve(size_of::<(i64, u32)>() + node.group_bytes(&keys))?;
-                    let number = self.add(node, keys);
-                    match column.is_null(at) {
-                        true => self.of_null = Some(number),
-                        false => drop(self.by_integer.insert(*value, number)),
-                    }
+                    self.by_keys.insert(&key, number);
                     number
                 }
             };

@@ -18,7 +18,7 @@ use crate::{
     types::{
         Datum, Row, Type,
         column::{Column, Decimal, Texts, Values, integral, is_integral},
-        keys,
+        keys, rows,
     },
 };
 
@@ -62,7 +62,7 @@ impl Evaluated<'_> {
     pub(in crate::executor) fn integral(&self, at: usize) -> Option<i64> {
         match self {
             Evaluated::Column(column) => match column.values() {
-                Values::Integers(_, values) => Some(values[at]),
+                Values::Integers(_, values) => (!column.is_null(at)).then(|| values[at]),
                 Values::Others(values) => integral(&values[at]),
                 Values::Decimals(_) | Values::Texts(_) => None,
             },
@@ -106,10 +106,7 @@ fn is_short(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Column { .. } | ExprKind::Const(_) | ExprKind::Param(_) | ExprKind::Slot(_) => true,
         ExprKind::Cast { arg, .. } if is_relabelled(expr, arg) => is_short(arg),
-        _ => {
-            let ty = expr.ty.ty;
-            is_integral(ty) || matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval)
-        }
+        _ => rows::width(expr.ty.ty) != 0 || expr.ty.ty == Type::Numeric,
     }
 }
 
@@ -121,7 +118,7 @@ fn is_relabelled(cast: &Expr, arg: &Expr) -> bool {
 
 /// True if an expression has a value for every row: no part of it can fail, or is slow.
 fn is_safe(expr: &Expr) -> bool {
-    match &expr.kind {
+    on_deep_stack(|| match &expr.kind {
         ExprKind::Column { .. } | ExprKind::Const(_) => true,
         ExprKind::Call { function, args } => {
             function.comparison().is_some() && args.iter().all(|arg| is_integral(arg.ty.ty) && is_safe(arg))
@@ -129,7 +126,7 @@ fn is_safe(expr: &Expr) -> bool {
         ExprKind::Not(arg) | ExprKind::IsNull { arg, .. } => is_safe(arg),
         ExprKind::And(args) | ExprKind::Or(args) => args.iter().all(is_safe),
         _ => false,
-    }
+    })
 }
 
 /// Evaluates an expression for all rows of a batch.
@@ -237,12 +234,13 @@ fn in_a_loop(
 ) -> Option<Column> {
     let nulls = either_null(left.nulls(), right.nulls());
     if let Some(comparison) = function.comparison() {
-        let values = if let (Some(left), Some(right)) = (Integers::of(left), Integers::of(right)) {
+        let values = if let (Some(left), Some(right)) = (Operands::integers(left), Operands::integers(right))
+        {
             compared_integers(comparison, &left, &right, rows)
         } else if let (Some(left), Some(right)) = (TextsOf::of(left), TextsOf::of(right)) {
             compared(comparison, rows, |at| left.get(at).cmp(right.get(at)))
         } else {
-            let (left, right) = (Decimals::of(left)?, Decimals::of(right)?);
+            let (left, right) = (Operands::decimals(left)?, Operands::decimals(right)?);
             compared(comparison, rows, |at| left.get(at).cmp(&right.get(at)))
         };
         return Some(Column::of_integers(Type::Bool, values, nulls));
@@ -251,7 +249,7 @@ fn in_a_loop(
     let is_null = |at: usize| nulls.get(at).is_some_and(|is_null| *is_null);
     match function.returns() {
         ty @ (Type::Int2 | Type::Int4 | Type::Int8) if function.arguments() == [ty, ty] => {
-            let (left, right) = (Integers::of(left)?, Integers::of(right)?);
+            let (left, right) = (Operands::integers(left)?, Operands::integers(right)?);
             let range = match ty {
                 Type::Int2 => i16::MIN.into()..=i16::MAX.into(),
                 Type::Int4 => i32::MIN.into()..=i32::MAX.into(),
@@ -271,7 +269,7 @@ fn in_a_loop(
             Some(Column::of_integers(ty, values, nulls))
         }
         Type::Numeric if function.arguments() == [Type::Numeric; 2] => {
-            let (left, right) = (Decimals::of(left)?, Decimals::of(right)?);
+            let (left, right) = (Operands::decimals(left)?, Operands::decimals(right)?);
             let op = match operator {
                 "+" => Decimal::plus,
                 "-" => Decimal::minus,
@@ -294,27 +292,42 @@ fn either_null(left: &[bool], right: &[bool]) -> Vec<bool> {
     }
 }
 
-/// Operands that are integers, dates, times or booleans.
-enum Integers<'v> {
-    Each(&'v [i64]),
-    Same(i64),
+/// Operands of a loop: integers, dates, times and booleans as integers, or numerics of few digits.
+enum Operands<'v, T> {
+    Each(&'v [T]),
+    Same(T),
 }
 
-impl<'v> Integers<'v> {
-    fn of(values: &'v Evaluated<'_>) -> Option<Integers<'v>> {
+impl<'v> Operands<'v, i64> {
+    fn integers(values: &'v Evaluated<'_>) -> Option<Operands<'v, i64>> {
         match values {
             Evaluated::Column(column) => match column.values() {
-                Values::Integers(_, values) => Some(Integers::Each(values)),
+                Values::Integers(_, values) => Some(Operands::Each(values)),
                 _ => None,
             },
-            Evaluated::Constant(value) => integral(value).map(Integers::Same),
+            Evaluated::Constant(value) => integral(value).map(Operands::Same),
         }
     }
+}
 
-    fn get(&self, at: usize) -> i64 {
+impl<'v> Operands<'v, Decimal> {
+    fn decimals(values: &'v Evaluated<'_>) -> Option<Operands<'v, Decimal>> {
+        match values {
+            Evaluated::Column(column) => match column.values() {
+                Values::Decimals(values) => Some(Operands::Each(values)),
+                _ => None,
+            },
+            Evaluated::Constant(Datum::Numeric(value)) => Decimal::of(value).map(Operands::Same),
+            Evaluated::Constant(_) => None,
+        }
+    }
+}
+
+impl<T: Copy> Operands<'_, T> {
+    fn get(&self, at: usize) -> T {
         match self {
-            Integers::Each(values) => values[at],
-            Integers::Same(value) => *value,
+            Operands::Each(values) => values[at],
+            Operands::Same(value) => *value,
         }
     }
 }
@@ -345,42 +358,16 @@ impl<'v> TextsOf<'v> {
     }
 }
 
-/// Operands that are numerics of few digits.
-enum Decimals<'v> {
-    Each(&'v [Decimal]),
-    Same(Decimal),
-}
-
-impl<'v> Decimals<'v> {
-    fn of(values: &'v Evaluated<'_>) -> Option<Decimals<'v>> {
-        match values {
-            Evaluated::Column(column) => match column.values() {
-                Values::Decimals(values) => Some(Decimals::Each(values)),
-                _ => None,
-            },
-            Evaluated::Constant(Datum::Numeric(value)) => Decimal::of(value).map(Decimals::Same),
-            Evaluated::Constant(_) => None,
-        }
-    }
-
-    fn get(&self, at: usize) -> Decimal {
-        match self {
-            Decimals::Each(values) => values[at],
-            Decimals::Same(value) => *value,
-        }
-    }
-}
-
 /// Compares integers, in a loop of its own for each comparison and each kind of operands.
 fn compared_integers(
     comparison: Comparison,
-    left: &Integers<'_>,
-    right: &Integers<'_>,
+    left: &Operands<'_, i64>,
+    right: &Operands<'_, i64>,
     rows: usize,
 ) -> Vec<i64> {
     match (left, right) {
-        (Integers::Each(left), Integers::Same(right)) => compared(comparison, rows, |at| left[at].cmp(right)),
-        (Integers::Same(left), Integers::Each(right)) => {
+        (Operands::Each(left), Operands::Same(right)) => compared(comparison, rows, |at| left[at].cmp(right)),
+        (Operands::Same(left), Operands::Each(right)) => {
             compared(comparison, rows, |at| left.cmp(&right[at]))
         }
         _ => compared(comparison, rows, |at| left.get(at).cmp(&right.get(at))),

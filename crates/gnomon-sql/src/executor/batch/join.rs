@@ -1,12 +1,12 @@
 //! Hash joins of batches: inner ones, and left ones without a further condition.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use super::{Batch, BatchSource, Evaluated, ROWS_MAX, eval, is_evaluated_at_once, open};
+use super::{Batch, BatchSource, Evaluated, Key, KeyMap, ROWS_MAX, eval, is_evaluated_at_once, open};
 use crate::{
     Result,
     executor::{
-        Expr, HashKey, Measures,
+        Expr, Measures,
         context::ExecContext,
         plan::{self, JoinKind},
     },
@@ -117,20 +117,8 @@ struct Table {
     columns: Vec<Column>,
     /// For each row the next one with its key, or [`NONE`].
     next: Vec<u32>,
-    chains: Chains,
-}
-
-/// For each key its first and last row.
-#[derive(Default)]
-struct Chains {
-    by_integer: HashMap<i64, (u32, u32), foldhash::fast::RandomState>,
-    by_keys: HashMap<HashKey, (u32, u32), foldhash::fast::RandomState>,
-}
-
-/// The key of a row.
-enum Key<'k> {
-    Integer(i64),
-    Bytes(&'k [u8]),
+    /// For each key its first and last row.
+    chains: KeyMap<(u32, u32)>,
 }
 
 impl Table {
@@ -167,10 +155,8 @@ impl Table {
                 *last = row;
                 continue;
             }
-            if let Key::Bytes(bytes) = key {
-                ctx.reserve(bytes.len())?;
-            }
-            self.chains.insert(key, (row, row));
+            ctx.reserve(key.bytes())?;
+            self.chains.insert(&key, (row, row));
         }
         drop(values);
         let rows = if kept.len() == batch.rows() { batch } else { batch.take(&kept) };
@@ -210,29 +196,6 @@ impl Table {
     }
 }
 
-impl Chains {
-    fn get(&self, key: &Key<'_>) -> Option<&(u32, u32)> {
-        match key {
-            Key::Integer(value) => self.by_integer.get(value),
-            Key::Bytes(bytes) => self.by_keys.get(*bytes),
-        }
-    }
-
-    fn get_mut(&mut self, key: &Key<'_>) -> Option<&mut (u32, u32)> {
-        match key {
-            Key::Integer(value) => self.by_integer.get_mut(value),
-            Key::Bytes(bytes) => self.by_keys.get_mut(*bytes),
-        }
-    }
-
-    fn insert(&mut self, key: Key<'_>, chain: (u32, u32)) {
-        match key {
-            Key::Integer(value) => drop(self.by_integer.insert(value, chain)),
-            Key::Bytes(bytes) => drop(self.by_keys.insert(bytes.into(), chain)),
-        }
-    }
-}
-
 fn evaluate<'b, 'e>(
     exprs: impl Iterator<Item = &'e Expr>,
     batch: &'b Batch,
@@ -241,18 +204,9 @@ fn evaluate<'b, 'e>(
     exprs.map(|expr| eval(expr, batch, ctx)).collect()
 }
 
-/// Returns the key of a row, in `bytes` if it is not an only integer; none if a value is NULL, which equals nothing. Both
-/// sides of a join have keys of the same types.
+/// Returns the key of a row; none if a value is NULL, which equals nothing. Both sides of a join have keys of the same
+/// types.
 fn key_of<'k>(values: &[Evaluated<'_>], at: usize, bytes: &'k mut Vec<u8>) -> Option<Key<'k>> {
-    if values.iter().any(|value| value.is_null(at)) {
-        return None;
-    }
-    if let [value] = values
-        && let Some(integer) = value.integral(at)
-    {
-        return Some(Key::Integer(integer));
-    }
-    bytes.clear();
-    values.iter().for_each(|value| value.encode(at, bytes));
-    Some(Key::Bytes(bytes))
+    let has_null = values.iter().any(|value| value.is_null(at));
+    (!has_null).then(|| Key::of(values, at, bytes))
 }

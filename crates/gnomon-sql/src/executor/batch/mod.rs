@@ -12,11 +12,15 @@
 
 mod eval;
 mod join;
+mod keys;
 mod scan;
 
 use std::sync::Arc;
 
-pub(super) use self::eval::{Evaluated, eval, is_evaluated_at_once};
+pub(super) use self::{
+    eval::{Evaluated, eval, is_evaluated_at_once},
+    keys::{Key, KeyMap},
+};
 use super::{
     Expr, Measures,
     context::ExecContext,

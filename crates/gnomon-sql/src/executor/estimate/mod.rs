@@ -15,7 +15,7 @@ mod value;
 use std::{collections::HashMap, sync::Arc};
 
 pub use column::ColumnEstimate;
-pub use cost::{EVALUATE, HASH_BUILD, HASH_PROBE, PAIR, RESCAN, sort_cost};
+pub use cost::{EVALUATE, HASH_PROBE, PAIR, RESCAN, hash_cost, sort_cost};
 pub use scan::{Lookup, lookup, table_columns, table_rows};
 pub use selectivity::selectivity;
 

@@ -2,7 +2,7 @@
 
 use super::{
     ColumnEstimate, Estimate, Estimator,
-    cost::{DESCENT, EVALUATE, HASH_BUILD, HASH_PROBE, PAIR, RESCAN, ROW, sort_cost},
+    cost::{DESCENT, EVALUATE, HASH_BUILD, HASH_PROBE, PAIR, RESCAN, ROW, hash_cost, sort_cost},
     join::{equal_columns, groups},
     scan::{lookup, table_columns, table_rows},
     selectivity::{bare, list_length, selectivity_of_all},
@@ -195,7 +195,7 @@ impl Estimator {
             selectivity *= equal_columns(&a, &b);
         }
         let rows = whole_rows(joined_rows(node.kind, left.rows, right.rows, selectivity));
-        let startup = left.startup + right.total + right.rows * HASH_BUILD;
+        let startup = left.startup + right.total + hash_cost(right.rows, right.width());
         let conditions = conjuncts(node.condition.as_ref()).len() as f64;
         let total = startup - left.startup
             + left.total

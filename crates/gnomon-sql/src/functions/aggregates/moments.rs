@@ -1,6 +1,9 @@
 //! Averages, variances and standard deviations, from sums of values and of their squares.
 
-use super::{Accumulator, LargestScale, is_finite};
+use super::{
+    Accumulator,
+    sums::{LargestScale, is_finite},
+};
 use crate::{
     Result, SqlError, SqlState,
     functions::arguments::{any, float, integer},
