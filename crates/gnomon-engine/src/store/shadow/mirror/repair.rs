@@ -466,12 +466,12 @@ impl Repairer {
                 Err(error) => wrong.push((copy, error.to_string())),
             }
         }
-        if self.table.entry(level, index)? != Some(entry) {
-            // It was rewritten meanwhile, and the copies that were read are outdated.
-            return Ok(());
-        }
         if found.is_none() {
             found = self.mirror.combined(level, index, entry).map(|(page, block)| (page.kind(), block));
+        }
+        // After the last read: a page that was moved or rewritten meanwhile has left nothing at its old place.
+        if self.table.entry(level, index)? != Some(entry) {
+            return Ok(());
         }
         let findings = wrong.into_iter().map(|(copy, detail)| Finding {
             file: file_name(place::disk_of(copy)),
