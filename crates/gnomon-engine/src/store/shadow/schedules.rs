@@ -10,7 +10,7 @@ use shuttle::rand::{Rng as _, thread_rng};
 
 use super::*;
 use crate::{
-    disk::SimDisk,
+    disk::{SECTOR_BYTES, SimDisk},
     failpoint::Failpoint,
     page::{Page, PageKind},
     store::{PageGuard, PageWrite},
@@ -146,6 +146,22 @@ impl World {
                 expected[index],
                 "page {index} of the superblock of {csn}"
             );
+        }
+    }
+
+    /// Damages each page in one sector on its one disk and in another on its other: no copy is whole, and both together
+    /// are.
+    fn damage_in_turn(&self) {
+        let disks = &self.store.mirror.disks;
+        for id in &self.ids {
+            let entry = self.store.table.entry(0, id.0).unwrap().expect("it was flushed");
+            for (sector, copy) in (0..).zip(entry.place.copies()) {
+                let file = disks.member(place::disk_of(copy)).expect("no disk is lost").file.clone();
+                let at = disks.offset(copy) + sector * SECTOR_BYTES as u64 + 100;
+                let mut byte = [0];
+                file.read_at(at, &mut byte).unwrap();
+                file.write_at(at, &[byte[0] ^ 0x10]).unwrap();
+            }
         }
     }
 
@@ -435,6 +451,34 @@ fn random_loss() {
 #[test]
 fn shuttle_a_disk_is_lost_beside_everything_else() {
     check_random("losses", SEEDS / 4, random_loss);
+}
+
+/// Pages of which no copy is whole are repaired by two scrubs beside each other: what one has moved, the other does not
+/// find where it was.
+fn random_scrubs(race: Option<Failpoint>) {
+    let world = World::on(SimDisk::of_parts(1, 2), race);
+    world.damage_in_turn();
+    let scrubs = [(); 2].map(|()| {
+        let world = world.clone();
+        thread::spawn(move || world.store.repairer.scrub(&mut |_, _| ()).unwrap())
+    });
+    for scrub in scrubs {
+        let report = scrub.join().unwrap();
+        assert!(report.lost.is_empty(), "{report:?}");
+    }
+    let report = world.store.repairer.scrub(&mut |_, _| ()).unwrap();
+    assert!(report.repaired.is_empty() && report.lost.is_empty(), "{report:?}");
+    world.check_end();
+}
+
+#[test]
+fn shuttle_scrubs_beside_each_other_lose_nothing() {
+    check_random("scrubs", SEEDS / 4, || random_scrubs(None));
+}
+
+#[test]
+fn shuttle_finds_a_page_that_was_moved_under_a_scrub_and_repeats_it() {
+    catch_in(Arc::new(|| random_scrubs(Some(Failpoint::MovedUnseen))));
 }
 
 /// Some seed finds the race, and finds it each time.
