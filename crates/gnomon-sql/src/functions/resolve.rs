@@ -66,6 +66,7 @@ impl Chosen<'_> {
     fn result(&self) -> Type {
         match self.declaration.result {
             Param::Is(ty) => ty,
+            Param::AnyArray if self.arguments.contains(&Type::AnyArray) => Type::AnyArray,
             Param::AnyArray => self.element.and_then(Type::array).unwrap_or(Type::Unknown),
             Param::AnyElement | Param::AnyAsText | Param::Any => self.element.unwrap_or(Type::Unknown),
         }
@@ -439,7 +440,7 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
                 polymorphic += 1;
                 match ty.element() {
                     Some(element) => known.push(element),
-                    None if *ty == Type::Unknown => {}
+                    None if matches!(ty, Type::Unknown | Type::AnyArray) => {}
                     None => return Err(Failure::None),
                 }
             }
@@ -459,12 +460,14 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
     let mut element = None;
     if polymorphic > 0 {
         let is_known = known.iter().any(|ty| *ty != Type::Unknown);
-        element = Some(match is_known {
-            true => common_type(&known, "").map_err(|_| Failure::None)?,
+        element = match is_known {
+            // A result that is an element of an array of any type has no type.
+            false if given.contains(&Type::AnyArray) && declaration.result != Param::AnyElement => None,
+            true => Some(common_type(&known, "").map_err(|_| Failure::None)?),
             // As PostgreSQL's anycompatible; a function of one such argument takes anyelement or anyarray.
-            false if polymorphic > 1 && is_name(declaration.name) => Type::Text,
+            false if polymorphic > 1 && is_name(declaration.name) => Some(Type::Text),
             false => return Err(Failure::Undetermined),
-        });
+        };
     }
     let has_array = params.contains(&Param::AnyArray);
     let arguments = params
@@ -472,6 +475,7 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
         .zip(given)
         .map(|(param, ty)| match param {
             Param::Is(to) => Some(*to),
+            Param::AnyArray if element.is_none() => Some(Type::AnyArray),
             Param::AnyArray => element.and_then(Type::array),
             // Without an array beside it anything goes, as it is.
             Param::AnyElement if !has_array => element,

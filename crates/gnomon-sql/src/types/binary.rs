@@ -157,7 +157,7 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
         }
         Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
         Type::Aclitem => return Err(no_function("input", ty)),
-        Type::Catalog(_) => return Err(text::no_input(ty)),
+        Type::AnyArray | Type::Catalog(_) => return Err(text::no_input(ty)),
         Type::Array(scalar) => receive_array(bytes, scalar, 1, (modifier, encoding))?,
         Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, (modifier, encoding))?,
         Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, (modifier, encoding))?,

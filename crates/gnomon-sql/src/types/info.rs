@@ -143,6 +143,7 @@ impl Type {
                 row(2202, "regprocedure", "regprocedure", 4, 'N', false, 2207, "regprocedurein", 'i', 'p')
             }
             Type::Record => row(2249, "record", "record", -1, 'P', false, 2287, "record_in", 'd', 'x'),
+            Type::AnyArray => row(2277, "anyarray", "anyarray", -1, 'P', false, 0, "anyarray_in", 'd', 'x'),
             Type::Void => row(2278, "void", "void", 4, 'P', false, 0, "void_in", 'i', 'p'),
             Type::Uuid => row(2950, "uuid", "uuid", 16, 'U', false, 2951, "uuid_in", 'c', 'p'),
             Type::PgLsn => row(3220, "pg_lsn", "pg_lsn", 8, 'U', false, 3221, "pg_lsn_in", 'd', 'p'),
@@ -198,7 +199,9 @@ impl Type {
     pub fn all() -> impl Iterator<Item = Type> {
         let scalars = Scalar::ALL.iter().copied();
         let with_arrays = scalars.clone().map(Type::from).chain(scalars.map(Type::Array));
-        with_arrays.chain([Type::Void, Type::Unknown]).chain(CatalogText::ALL.map(Type::Catalog))
+        with_arrays
+            .chain([Type::AnyArray, Type::Void, Type::Unknown])
+            .chain(CatalogText::ALL.map(Type::Catalog))
     }
 
     /// Its `typcategory`.

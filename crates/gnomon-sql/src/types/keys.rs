@@ -311,7 +311,9 @@ fn decode_value(reader: &mut Reader, column: ColumnType) -> Result<Datum> {
         Type::Array(scalar) => decode_array(reader, scalar, column.modifier)?,
         Type::Int2vector => decode_array(reader, Scalar::Int2, -1)?,
         Type::Oidvector => decode_array(reader, Scalar::Oid, -1)?,
-        Type::Record => return Err(SqlError::unsupported("reading a record from a key")),
+        Type::Record | Type::AnyArray => {
+            return Err(SqlError::unsupported("reading a record or anyarray from a key"));
+        }
     })
 }
 

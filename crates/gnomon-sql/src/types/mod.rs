@@ -67,6 +67,8 @@ macro_rules! scalars {
             $($(#[$doc])* $name,)*
             /// A one-dimensional array of a scalar type.
             Array(Scalar),
+            /// An array of any type, told by the value: of system tables.
+            AnyArray,
             Void,
             /// A literal or parameter whose type is not known yet.
             Unknown,
@@ -97,7 +99,7 @@ macro_rules! scalars {
             pub fn scalar(self) -> Option<Scalar> {
                 match self {
                     $(Type::$name => Some(Scalar::$name),)*
-                    Type::Array(_) | Type::Void | Type::Unknown | Type::Catalog(_) => None,
+                    Type::Array(_) | Type::AnyArray | Type::Void | Type::Unknown | Type::Catalog(_) => None,
                 }
             }
         }
@@ -193,13 +195,16 @@ impl Type {
     pub fn has_order(self) -> bool {
         match self {
             Type::Array(scalar) => Type::from(scalar).has_order(),
-            ty => !matches!(ty, Type::Xid | Type::Cid | Type::Aclitem | Type::Catalog(_)),
+            ty => !matches!(ty, Type::Xid | Type::Cid | Type::Aclitem | Type::AnyArray | Type::Catalog(_)),
         }
     }
 
     /// True for the types that columns of tables and views cannot have.
     pub fn is_pseudo(self) -> bool {
-        matches!(self, Type::Record | Type::Array(Scalar::Record) | Type::Void | Type::Unknown)
+        matches!(
+            self,
+            Type::Record | Type::Array(Scalar::Record) | Type::AnyArray | Type::Void | Type::Unknown
+        )
     }
 
     /// The array type over this one, if there is one.

@@ -408,7 +408,7 @@ impl<'a> Reader<'a> {
                 let scalar = column.ty.element_scalar().ok_or_else(damaged)?;
                 Datum::Array(scalar, read_elements(self.sized()?, scalar, -1)?.into())
             }
-            Type::Record | Type::Void | Type::Unknown => return Err(damaged()),
+            Type::Record | Type::AnyArray | Type::Void | Type::Unknown => return Err(damaged()),
         })
     }
 }

@@ -128,7 +128,7 @@ pub fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Array(scalar) => vec(nullable(scalar.into()), 0..4)
             .prop_map(move |elements| Datum::Array(scalar, elements.into()))
             .boxed(),
-        Type::Record | Type::Void | Type::Unknown | Type::Aclitem | Type::Catalog(_) => {
+        Type::Record | Type::AnyArray | Type::Void | Type::Unknown | Type::Aclitem | Type::Catalog(_) => {
             Just(Datum::text("")).boxed()
         }
     }

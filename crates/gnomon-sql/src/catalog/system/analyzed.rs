@@ -1,7 +1,8 @@
 //! What ANALYZE found, as `pg_statistic` and `pg_stats` show it.
 //!
 //! The rows of a table in partitions are described together, as those that inherit from it; its partitions have no
-//! statistics of their own. Columns of type anyarray are text[] here.
+//! statistics of their own. A value of anyarray has the elements of its column's type; for a column of arrays, their
+//! texts.
 
 use super::{
     System,
@@ -131,11 +132,11 @@ fn each(
 }
 
 fn common(system: System<'_>, column: &ColumnStatistics) -> Result<Option<Datum>> {
-    texts(system, column.common.iter().map(|(value, _)| value), column.ty.ty)
+    array(system, column.common.iter().map(|(value, _)| value), column.ty.ty)
 }
 
 fn histogram(system: System<'_>, column: &ColumnStatistics) -> Result<Option<Datum>> {
-    texts(system, column.histogram.iter(), column.ty.ty)
+    array(system, column.histogram.iter(), column.ty.ty)
 }
 
 fn fractions(column: &ColumnStatistics) -> Option<Datum> {
@@ -143,10 +144,13 @@ fn fractions(column: &ColumnStatistics) -> Option<Datum> {
     (!column.common.is_empty()).then(|| Datum::Array(Scalar::Float4, fractions.collect()))
 }
 
-/// Values as an array of their texts; none if there are no values.
-fn texts<'v>(system: System<'_>, values: impl Iterator<Item = &'v Datum>, ty: Type) -> Result<Option<Datum>> {
-    let texts = values.map(|value| system.state.text(value, ty)).collect::<Result<Vec<String>>>()?;
-    Ok((!texts.is_empty()).then(|| strings(texts)))
+/// Values as an array; none if there are no values.
+fn array<'v>(system: System<'_>, values: impl Iterator<Item = &'v Datum>, ty: Type) -> Result<Option<Datum>> {
+    let array = match ty.scalar() {
+        Some(scalar) => Datum::Array(scalar, values.cloned().collect()),
+        None => strings(values.map(|value| system.state.text(value, ty)).collect::<Result<Vec<String>>>()?),
+    };
+    Ok((!matches!(&array, Datum::Array(_, elements) if elements.is_empty())).then_some(array))
 }
 
 /// The operator by which values of a type are compared.

@@ -11,8 +11,8 @@
 //! `objects`, `activity` and `information` compute the rows. `reference` holds what PostgreSQL defines itself. This
 //! folder stands above `executor`, whose traits it implements, and below `session`.
 //!
-//! What it does not do: columns of types that Gnomon lacks have the nearest one (inet is text, anyarray is text[], a
-//! domain of information_schema is the type under it); there is one role beside the predefined ones, the user of the
+//! What it does not do: columns of types that Gnomon lacks have the nearest one (inet is text, a domain of
+//! information_schema is the type under it); there is one role beside the predefined ones, the user of the
 //! session, which owns everything and may do everything; tables of features that Gnomon lacks are empty.
 
 mod access_rights;

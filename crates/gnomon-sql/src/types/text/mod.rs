@@ -77,7 +77,7 @@ pub fn input(cx: &Context, text: &str, target: ColumnType) -> Result<Datum> {
         Type::Xid8 => Datum::Xid8(parse_transaction_number(text)),
         registered!() => Datum::Oid(parse_object(cx, text, ty)?),
         Type::Aclitem => Datum::text(AclItem::parse(cx.environment, text)?.shown(cx.environment)),
-        Type::Catalog(_) => return Err(no_input(ty)),
+        Type::AnyArray | Type::Catalog(_) => return Err(no_input(ty)),
         Type::Array(scalar) => array::input(cx, text, scalar, modifier)?,
         Type::Int2vector => array::input_vector(cx, text, Scalar::Int2)?,
         Type::Oidvector => array::input_vector(cx, text, Scalar::Oid)?,
