@@ -65,9 +65,9 @@ pub use store::shadow::{
     check_backup, read_header as read_backup_header,
 };
 pub use txn::{
-    Applied, ChangeByOthers, Cursor, Isolation, KeyLock, NOTE_BYTES_MAX, Partitions, PreparedInfo,
-    PreparedTransaction, RowLock, Savepoint, SharedSnapshot, Snapshot, SnapshotRange, Ticket, Transaction,
-    TreeLock, TxnOptions,
+    Applied, ChangeByOthers, Cursor, Duplicate, Isolation, KeyLock, Load, NOTE_BYTES_MAX, Partitions,
+    PreparedInfo, PreparedTransaction, RowLock, Savepoint, SharedSnapshot, Snapshot, SnapshotRange, Ticket,
+    Transaction, TreeLock, TxnOptions,
 };
 
 /// In place of a file's name in [`Error::Corrupt`]: the page is named by its logical number.

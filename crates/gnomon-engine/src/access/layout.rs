@@ -57,6 +57,7 @@ use crate::{
 use cells::{Cells, Header, init, insert_cell, remove_cell, replace_cell, split_entry};
 
 pub(crate) use cells::EntryPlace;
+pub(super) use cells::common;
 pub(super) use divide::{Balanced, balance, split_inner, split_leaf};
 
 const NODE_HEADER_BYTES: usize = 8;
@@ -511,6 +512,11 @@ impl<'a> Inner<'a> {
     pub(super) fn covering_before(self, key: &[u8]) -> Result<usize, Flaw> {
         let (Ok(next) | Err(next)) = self.0.search(key)?;
         Ok(next - 1)
+    }
+
+    /// The bytes of slots and cells.
+    pub(super) fn used(self) -> usize {
+        self.0.used()
     }
 
     /// True if any separator fits, whatever its length: a child can be split without splitting this node.

@@ -46,6 +46,7 @@
 //! A damaged pointer may lead to a page that the thread holds already; every descent checks that. It may also
 //! lead into the path of another thread, but levels that do not fit are refused after one step.
 
+mod build;
 mod check;
 mod directory;
 mod extent;
@@ -61,6 +62,7 @@ mod restructure;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use build::Build;
 pub(crate) use directory::{
     Directory, DirectoryEntry, Listed, RESERVED_NUMBERS, StoredProcedure, directory_damage,
 };

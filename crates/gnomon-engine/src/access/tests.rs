@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use proptest::prelude::*;
 
 use super::{
-    Change, HeldLeaf, LeafView, Reach, Search, Seek, Tree, Value,
+    Build, Change, HeldLeaf, LeafView, Reach, Search, Seek, Tree, Value,
     check::TreeReport,
     key_bytes_max,
     memory::{MemoryPages, Random},
@@ -433,6 +433,58 @@ fn keys_in_order_fill_the_leaves() {
         assert!(report.leaf_fill > 0.95, "{name}: {}", report.leaf_fill);
         assert_eq!(report.height, 3, "{name}");
     }
+}
+
+#[test]
+fn a_tree_is_built_from_entries_in_order() {
+    let key = |number: u32| [&number.to_be_bytes()[..], &vec![7; number as usize % 5 * 60]].concat();
+    for size in PageSize::all().filter(|size| size.bytes() <= 16 << 10) {
+        for count in [0, 1, 2, 30, 3000] {
+            let (pages, mut model) = (MemoryPages::default(), Model::new());
+            let mut build = Build::begin(&pages, size).unwrap();
+            for from in (0..count).step_by(700) {
+                let mut end = build.append(&pages).unwrap();
+                for number in from..count.min(from + 700) {
+                    let mut key = key(number);
+                    key.truncate(key_bytes_max(size));
+                    // Some values are large.
+                    let value = vec![number as u8; [3, 40, size.bytes()][(number % 20 / 9) as usize]];
+                    end.push(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+                drop(end);
+                check_against(build.tree(), &pages, &model);
+            }
+            let tree = build.tree();
+            let fill = check(tree, &pages).leaf_fill;
+            assert!(count < 3000 || size.bytes() < 4096 || fill > 0.8, "{size}: {fill}");
+            // It can be changed as any other.
+            for (number, key) in model.keys().cloned().collect::<Vec<_>>().into_iter().enumerate() {
+                match number % 3 {
+                    0 => delete(tree, &pages, &key),
+                    1 => put(tree, &pages, &key, &[8; 50]),
+                    _ => put(tree, &pages, &[&key[..key.len() - 1], &[1]].concat(), &[9; 20]),
+                }
+            }
+            check(tree, &pages);
+            reclaim(tree, &pages, 50);
+        }
+    }
+}
+
+#[test]
+fn a_build_takes_no_key_twice() {
+    let pages = MemoryPages::default();
+    let mut build = Build::begin(&pages, PageSize::DEFAULT).unwrap();
+    let mut end = build.append(&pages).unwrap();
+    end.push(b"b", b"").unwrap();
+    for key in [&b"b"[..], b"a"] {
+        assert!(matches!(end.push(key, b""), Err(Error::Corrupt { .. })));
+    }
+    assert!(matches!(end.push(&[9; 2000], b""), Err(Error::KeyTooLong { .. })));
+    end.push(b"c", b"").unwrap();
+    drop(end);
+    assert_eq!(check(build.tree(), &pages).entries, 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! left behind; each must restore to the state of its commit, and what was found after a crash must be what those from
 //! before it and one of what has changed since restore to. Some writes are operations that others may apply to the same
 //! key while a transaction is prepared. Some transactions are large: they change pages of their own,
-//! which they write at any time. Bugs planted in the store show that it would tell.
+//! which they write at any time. Some trees are bulk loaded. Bugs planted in the store show that it would tell.
 //!
 //! The same workload runs where a log of pages recovers ([`page_log`]), and with calls of procedures where a log of
 //! commits keeps them or they run in partitions ([`calls`]).
@@ -16,11 +16,15 @@ mod failures;
 mod page_log;
 mod planted;
 
-use std::{collections::BTreeMap, ops::Bound, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+    time::Duration,
+};
 
 use crate::{
-    Applied, Csn, Database, Direction, Error, Execution, Isolation, KeyRange, Options, Placement, Records,
-    Recovery, Result, Transaction, TreeId, TreeOptions, TxnOptions,
+    Applied, Csn, Database, Direction, Error, Execution, Isolation, KeyRange, Load, Options, Placement,
+    Records, Recovery, Result, Transaction, TreeId, TreeOptions, TxnOptions,
     disk::{Disk, MemDisk, SimDisk},
     env::Rng,
     failpoint::Failpoint,
@@ -227,6 +231,7 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
     history.acknowledged = last;
     // Of their own, so that backups change nothing of what else is done.
     let mut backups = Rng::from_seed(!seed);
+    let mut loads = Rng::from_seed(!seed ^ 1);
     let mut pinned: Option<PinnedRoot> = None;
     let mut beside: Option<(Transaction, State)> = None;
     for _ in 0..transactions {
@@ -299,7 +304,17 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
             let done = match (rng.below(20), tree) {
                 (0, _) | (_, None) => {
                     let options = tree_options(&db, seed, next.contents.len());
-                    next.contents.insert(txn.create_tree_with(options)?, BTreeMap::new());
+                    let tree = txn.create_tree_with(options)?;
+                    let loaded = match loads.chance(1, 2) {
+                        true => load(&mut loads, &mut txn, tree),
+                        false => Ok(BTreeMap::new()),
+                    };
+                    // A lock was needed by what it had changed before; then nothing was loaded.
+                    let loaded = match loaded {
+                        Err(Error::LockTimeout) => BTreeMap::new(),
+                        loaded => loaded?,
+                    };
+                    next.contents.insert(tree, loaded);
                     changes_trees = true;
                     Ok(())
                 }
@@ -319,15 +334,13 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
                     let end = [&key[..], &[0xff]].concat();
                     let range =
                         KeyRange { start: Bound::Included(key.clone()), end: Bound::Excluded(end.clone()) };
-                    let mut cursor = txn.scan(tree, range, Direction::Forward)?;
                     let mut found = Vec::new();
-                    let scanned = loop {
-                        match cursor.next(&mut txn) {
-                            Ok(Some((key, _))) => found.push(key),
-                            Ok(None) => break Ok(()),
-                            Err(error) => break Err(error),
+                    let scanned = txn.scan(tree, range, Direction::Forward).and_then(|mut cursor| {
+                        while let Some((key, _)) = cursor.next(&mut txn)? {
+                            found.push(key);
                         }
-                    };
+                        Ok(())
+                    });
                     scanned.map(|()| {
                         let right =
                             next.contents[&tree].range(key.clone()..end.clone()).map(|(key, _)| key.clone());
@@ -424,6 +437,22 @@ fn work(disk: &SimDisk, seed: u64, transactions: usize, how: How, history: &mut 
 
 fn some_key(rng: &mut Rng) -> Vec<u8> {
     [&vec![b'k'; 1 + rng.below(3) as usize * 40][..], &[rng.below(60) as u8]].concat()
+}
+
+/// Loads a new tree with entries in any order, in several runs perhaps. Returns what it holds.
+fn load(rng: &mut Rng, txn: &mut Transaction, tree: TreeId) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+    let memory_bytes = [1, 2000, 1 << 20][rng.below(3) as usize];
+    let mut load = Load::begin(txn, tree, memory_bytes)?;
+    let mut loaded = BTreeMap::new();
+    for _ in 0..rng.below(60) {
+        let (key, value) = (some_key(rng), vec![rng.below(256) as u8; rng.below(600) as usize]);
+        if let Entry::Vacant(place) = loaded.entry(key) {
+            load.add(txn, place.key(), &value)?;
+            place.insert(value);
+        }
+    }
+    assert_eq!(load.finish(txn)?, None);
+    Ok(loaded)
 }
 
 /// Writes a key, if it is not locked, and takes that back.

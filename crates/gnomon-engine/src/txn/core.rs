@@ -442,6 +442,11 @@ impl Core {
         self.large.as_ref().is_some_and(|large| large.trees.contains_key(&tree))
     }
 
+    /// Returns the layer of private pages that belongs to the last savepoint.
+    pub fn layer(&self) -> u64 {
+        self.savepoints.last().map_or(0, |savepoint| Large::layer_of(savepoint.number))
+    }
+
     /// True if the transaction has changed pages of its own.
     pub fn has_pages(&self) -> bool {
         self.large.as_ref().is_some_and(|large| large.pages.len().0 > 0)

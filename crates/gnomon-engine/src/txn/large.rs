@@ -146,16 +146,22 @@ fn escalate(core: &mut Core, id: TreeId, exclusive: bool, wait: bool) -> Result<
         _ => None,
     };
     let tree = state.map(|state| state.tree);
-    let cached = core.inner().escalate_bytes / CACHED_BYTES;
-    let large = match &mut core.large {
-        Some(large) => large,
-        none => {
-            let Some(pages) = core.handle.inner.method.private_pages(cached) else { return Ok(false) };
-            none.insert(Box::new(Large { pages, trees: BTreeMap::new(), applied: 0, changed_bytes: 0 }))
-        }
-    };
+    let large = begin_pages(core)?;
     large.trees.insert(id, LargeTree { tree, made_in: 0, changed_in: 0, statement, own: BTreeSet::new() });
     Ok(true)
+}
+
+/// Returns the pages of the transaction's own, which it has from now on if not before.
+///
+/// # Errors
+/// [`Error::Unsupported`] if the recovery method has none.
+pub(super) fn begin_pages(core: &mut Core) -> Result<&mut Large> {
+    let inner = &core.handle.inner;
+    if core.large.is_none() {
+        let pages = inner.method.private_pages(inner.escalate_bytes / CACHED_BYTES);
+        core.large = pages.map(|pages| Box::new(Large::new(pages)));
+    }
+    core.large.as_deref_mut().ok_or(Error::Unsupported("private pages"))
 }
 
 /// Takes back what the transaction made pending in a tree, which is locked as a whole now.
@@ -240,7 +246,7 @@ fn apply_privately(core: &mut Core, id: TreeId) -> Result<()> {
 
 /// Gives up the private pages of a tree that this transaction has made, and that ends with it.
 pub(super) fn drop_private(core: &mut Core, id: TreeId) -> Result<()> {
-    let layer = core.savepoints.last().map_or(0, |savepoint| Large::layer_of(savepoint.number));
+    let layer = core.layer();
     if let Some(large) = &mut core.large
         && core.writes.tree(id).is_some_and(|writes| writes.created)
         && let Some(LargeTree { tree: Some(tree), changed_in, .. }) = large.trees.get_mut(&id)
@@ -271,6 +277,9 @@ pub(super) fn settle(core: &mut Core) -> Result<()> {
 pub(super) fn finish_large(core: &mut Core) -> Result<Option<PrivateChanges>> {
     core.savepoints.clear();
     core.writes.forget_marks();
+    if let Some(large) = &mut core.large {
+        large.end_loads()?;
+    }
     settle(core)?;
     let Some(large) = core.large.take().filter(|large| large.pages.len().0 > 0) else { return Ok(None) };
     let mut replaced = Vec::new();

@@ -44,6 +44,8 @@
 //! changes copies of their pages, which become the tree's when it commits. Older snapshots read the pages from before
 //! ([`mvcc`](crate::mvcc)).
 //!
+//! *Bulk loads* ([`load`]). The entries of a new tree are sorted, and built into pages of the transaction's own.
+//!
 //! *Recovery* ([`recovery`](crate::recovery)). How a commit reaches the trees, and when it is durable, is the matter of
 //! the database's recovery method. A transaction hands over its write set, and does not know which method that is.
 //!
@@ -60,8 +62,8 @@
 //!
 //! [`Core`](core::Core) is what every feature needs: locks, snapshot, write set, what was seen. A feature is a module
 //! of functions on the core; [`Transaction`] is the face of all of them. Each builds on those before it: `core`,
-//! `trees`, `read`, `shared_keys`, `large`, `row_lock`, then `get`, `write`, `apply`, `cursor`, `savepoint`,
-//! `ordering`, then `commit` and `two_phase`.
+//! `trees`, `read`, `shared_keys`, `large`, `row_lock`, then `get`, `write`, `load`, `apply`, `cursor`,
+//! `savepoint`, `ordering`, then `commit` and `two_phase`.
 
 mod ahead;
 mod apply;
@@ -71,6 +73,7 @@ mod cursor;
 mod get;
 mod large;
 mod leaf_part;
+mod load;
 mod observed;
 mod options;
 mod ordering;
@@ -95,6 +98,7 @@ mod write;
 
 pub use apply::Applied;
 pub use cursor::Cursor;
+pub use load::{Duplicate, Load};
 pub use options::{Isolation, TxnOptions};
 pub use partition::Partitions;
 pub(crate) use partition::{executors_of, partitions_of, replicated};

@@ -2,12 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Csn, TreeId, access::Tree, store::PrivatePages};
+use crate::{
+    Csn, Result, TreeId,
+    access::{Build, Tree},
+    store::PrivatePages,
+};
 
 /// The trees that a transaction changes on pages of its own, and these pages.
 pub(crate) struct Large {
     pub pages: PrivatePages,
     pub trees: BTreeMap<TreeId, LargeTree>,
+    /// The bulk loads under way, by the tree that is loaded.
+    pub loads: BTreeMap<TreeId, Runs>,
     /// Number of times that changes were applied to the pages: what was read ahead before counts no more.
     pub applied: u64,
     /// Bytes of keys and values that were applied.
@@ -29,7 +35,18 @@ pub(crate) struct LargeTree {
     pub own: BTreeSet<Box<[u8]>>,
 }
 
+/// The runs of a bulk load: trees that no transaction knows.
+pub(crate) struct Runs {
+    /// The layer that they are made in.
+    pub layer: u64,
+    pub builds: Vec<Build>,
+}
+
 impl Large {
+    pub fn new(pages: PrivatePages) -> Large {
+        Large { pages, trees: BTreeMap::new(), loads: BTreeMap::new(), applied: 0, changed_bytes: 0 }
+    }
+
     pub fn layer_of(savepoint: u64) -> u64 {
         savepoint + 1
     }
@@ -39,6 +56,7 @@ impl Large {
         let layer = Large::layer_of(savepoint);
         self.pages.drop_layers(layer);
         self.trees.retain(|_, tree| tree.made_in < layer);
+        self.loads.retain(|_, runs| runs.layer < layer);
         let uppermost = self.pages.uppermost();
         self.trees.values_mut().for_each(|tree| tree.changed_in = tree.changed_in.min(uppermost));
         self.applied += 1;
@@ -53,6 +71,16 @@ impl Large {
                 *number = if *number >= layer { into } else { *number };
             }
         }
+        self.loads.values_mut().filter(|runs| runs.layer >= layer).for_each(|runs| runs.layer = into);
+    }
+
+    /// Gives the runs of bulk loads back that were not finished. There are no savepoints any more.
+    pub fn end_loads(&mut self) -> Result<()> {
+        for run in std::mem::take(&mut self.loads).into_values().flat_map(|runs| runs.builds) {
+            self.pages.change_in(self.pages.uppermost());
+            run.tree().reclaim(&&self.pages, usize::MAX)?;
+        }
+        Ok(())
     }
 
     pub fn end_statement(&mut self) {

@@ -8,6 +8,7 @@ use super::{
     core::Core,
     cursor::{self, Cursor},
     get, large,
+    load::{self, Duplicate, Load},
     options::{Isolation, TxnOptions},
     ordering,
     partition::Confined,
@@ -440,5 +441,35 @@ impl Cursor {
     /// As [`Cursor::next`]; lends the entry until the next step, mostly from where it is stored.
     pub fn next_ref(&mut self, txn: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
         self.next_ref_in(&mut txn.core)
+    }
+}
+
+impl Load {
+    /// Begins to fill a tree, which the transaction has made and not written to, with entries that come in any order.
+    /// They take about so many bytes of memory, and are sorted; the tree is built from that at the end
+    /// ([`Load::finish`]), and is as if it were empty until then. No savepoint may be set or gone back to before.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`] of another tree.
+    pub fn begin(txn: &mut Transaction, tree: TreeId, memory_bytes: usize) -> Result<Load> {
+        load::begin(&mut txn.core, tree, memory_bytes)
+    }
+
+    /// Adds an entry, in any order. `txn` must be the transaction that began the load.
+    ///
+    /// # Errors
+    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], and those of writing pages.
+    pub fn add(&mut self, txn: &mut Transaction, key: &[u8], value: &[u8]) -> Result<()> {
+        load::add(self, &mut txn.core, key, value)
+    }
+
+    /// Ends the load: the tree has all entries. `txn` must be the transaction that began the load. Returns an entry
+    /// whose key another one had too, if there is one; then the transaction can only be rolled back, or go back to a
+    /// savepoint from before.
+    ///
+    /// # Errors
+    /// Those of writing pages.
+    pub fn finish(self, txn: &mut Transaction) -> Result<Option<Duplicate>> {
+        load::finish(self, &mut txn.core)
     }
 }

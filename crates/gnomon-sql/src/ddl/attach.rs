@@ -16,7 +16,6 @@ use super::{
     constraint::{ConstraintSpec, constraint_spec},
     drop::owned_sequences,
     index::IndexKey,
-    not_unique,
     partition::bound,
 };
 use crate::{
@@ -26,7 +25,8 @@ use crate::{
         model::{Index, Partition, Table},
         partition::Place,
     },
-    dml::{TableReader, TableWriter},
+    dml::{TableLoader, TableReader, TableWriter},
+    settings::maintenance_bytes,
     types::{Datum, Row},
 };
 
@@ -162,8 +162,10 @@ fn move_rows(
     place: Place,
 ) -> Result<()> {
     let from = from.clone();
+    let memory_bytes = maintenance_bytes(&ddl.session.settings);
     ddl.session.with_context(&[], move |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, to.clone(), Arc::from([]))?;
+        let mut loader = TableLoader::of_rows(ctx, writer, &[place], memory_bytes)?;
         let mut rows = TableReader::new(from.clone());
         while let Some((_, row)) = rows.next(ctx.txn)? {
             let value = |column: &Option<usize>| column.and_then(|at| row.get(at)).cloned();
@@ -173,9 +175,9 @@ fn move_rows(
                     format!("partition constraint of relation \"{}\" is violated by some row", from.name);
                 return Err(SqlError::new(SqlState::CHECK_VIOLATION, message).table(&from.schema, &from.name));
             }
-            writer.insert(ctx.txn, ctx.types, &row).map_err(|error| not_unique(error, ctx, &to, &row))?;
+            loader.add_row(ctx, &row)?;
         }
-        Ok(())
+        loader.finish(ctx)
     })
 }
 

@@ -8,7 +8,7 @@ use gnomon_parser::ast::{CreateIndex, IndexElement, SortDirection};
 use super::{
     Ddl, INDEX_COLUMNS_MAX,
     attach::{like, only_has_no_effect},
-    clauses, could_not_build, not_supported_for,
+    clauses, not_supported_for,
     partition::{check_unique, refuse_partition},
     storage::page_size_of_index,
 };
@@ -19,8 +19,9 @@ use crate::{
         model::{Index, Table},
         row_address::is_system_column,
     },
-    dml::{TableReader, TableWriter},
+    dml::{TableLoader, TableReader, TableWriter},
     query::column_of_key,
+    settings::maintenance_bytes,
     sink::{Tag, tag},
     types::{Type, format_type},
 };
@@ -226,20 +227,16 @@ pub(super) fn fill_index(
     index: &Index,
 ) -> Result<()> {
     let (source, built) = (table.clone(), index.clone());
+    let memory_bytes = maintenance_bytes(&ddl.session.settings);
     let _shown = ddl.session.show_progress(command, table);
     ddl.session.with_context(&[], move |shared, ctx| {
         let writer = TableWriter::new(shared, ctx.txn, source.clone(), Arc::from([]))?;
-        let mut rows = TableReader::new(source.clone());
+        let mut loader = TableLoader::of_index(ctx, writer, &built, memory_bytes)?;
+        let mut rows = TableReader::new(source);
         while let Some((key, row)) = rows.next(ctx.txn)? {
-            writer.insert_entry(ctx.txn, ctx.types, &built, &row, &key).map_err(|error| {
-                if error.state() == SqlState::UNIQUE_VIOLATION {
-                    could_not_build(ctx, &source, &built, &row)
-                } else {
-                    error
-                }
-            })?;
+            loader.add_entry(ctx, &built, &row, &key)?;
             ctx.row_done();
         }
-        Ok(())
+        loader.finish_index(ctx, &built)
     })
 }

@@ -53,11 +53,12 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::{
         Catalog, Relation,
-        model::{Index, Oid, Table},
+        model::{Oid, Table},
     },
     context::{Name, SessionContext, View},
-    dml::{BoundCheck, TableReader, TableWriter, describe_key, missing_column},
+    dml::{BoundCheck, TableLoader, TableReader, TableWriter, missing_column},
     query::ExecContext,
+    settings::maintenance_bytes,
     sink::Tag,
     syntax::on_deepest_stack,
     types::{Datum, Row},
@@ -303,8 +304,10 @@ impl<'a> Ddl<'a> {
         self.new_trees(&mut new)?;
         let new = Arc::new(new);
         let (old, target) = (old.clone(), new.clone());
+        let memory_bytes = maintenance_bytes(&self.session.settings);
         self.session.with_context(&[], move |shared, ctx| {
             let writer = TableWriter::new(shared, ctx.txn, target.clone(), Arc::from([]))?;
+            let mut loader = TableLoader::of_rows(ctx, writer, &target.places(), memory_bytes)?;
             let mut rows = TableReader::new(old.clone());
             let mut convert = convert;
             while let Some((_, mut row)) = rows.next(ctx.txn)? {
@@ -313,11 +316,9 @@ impl<'a> Ddl<'a> {
                     convert(ctx, &mut row)?;
                 }
                 refuse_null(&target, &row)?;
-                writer
-                    .insert(ctx.txn, ctx.types, &row)
-                    .map_err(|error| not_unique(error, ctx, &target, &row))?;
+                loader.add_row(ctx, &row)?;
             }
-            Ok(())
+            loader.finish(ctx)
         })?;
         let former = self.session.catalog().table_by_oid(new.oid).cloned();
         if let Some(former) = former {
@@ -356,27 +357,6 @@ fn refuse_null(table: &Table, row: &[Datum]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A violation met while an index is built, as PostgreSQL words it.
-fn not_unique(error: SqlError, ctx: &ExecContext<'_>, table: &Table, row: &[Datum]) -> SqlError {
-    let index = match error.report().constraint.as_deref() {
-        Some(name) if error.state() == SqlState::UNIQUE_VIOLATION => {
-            table.all_indexes().find(|index| index.name == name)
-        }
-        _ => None,
-    };
-    match index {
-        Some(index) => could_not_build(ctx, table, index, row),
-        None => error,
-    }
-}
-
-fn could_not_build(ctx: &ExecContext<'_>, table: &Table, index: &Index, row: &[Datum]) -> SqlError {
-    SqlError::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{}\"", index.name))
-        .detail(format!("Key {} is duplicated.", describe_key(ctx.types, table, index, row)))
-        .table(&table.schema, &table.name)
-        .constraint(&index.name)
 }
 
 /// A check that a row breaks when it is added to a table.

@@ -7,6 +7,7 @@
 mod blind;
 mod conflict;
 mod insert;
+mod load;
 mod update;
 mod write;
 
@@ -15,8 +16,9 @@ use std::sync::Arc;
 use gnomon_parser::ast::{self, Access, Assignment, AssignmentTarget};
 
 pub(crate) use insert::InsertPlan;
+pub(crate) use load::TableLoader;
 pub(crate) use update::{DeletePlan, UpdatePlan};
-pub(crate) use write::{BoundCheck, TableReader, TableWriter, describe_key};
+pub(crate) use write::{BoundCheck, TableReader, TableWriter};
 
 use crate::{
     Result, SqlError, SqlState,

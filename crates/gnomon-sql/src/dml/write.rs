@@ -6,9 +6,10 @@
 //! twice. Unique indexes and primary keys are checked by inserting into the engine's trees, which waits for others
 //! that write the same key.
 //!
-//! INSERT, also with ON CONFLICT (`insert.rs`), UPDATE and DELETE (`update.rs`), COPY FROM (`crate::copy`) and the DDL that
-//! fills or rewrites tables and indexes (`crate::ddl`) write rows by a [`TableWriter`]. Blind updates (`blind.rs`) do not:
-//! they change the stored row by an operation of the engine. An update whose constraints that cannot check is not blind.
+//! INSERT, also with ON CONFLICT (`insert.rs`), UPDATE and DELETE (`update.rs`), and COPY FROM (`crate::copy`) write rows
+//! by a [`TableWriter`]; the DDL that fills or rewrites tables and indexes (`crate::ddl`) by a loader on one (`load.rs`).
+//! Blind updates (`blind.rs`) do not: they change the stored row by an operation of the engine. An update whose
+//! constraints that cannot check is not blind.
 
 use std::sync::Arc;
 
@@ -130,7 +131,11 @@ impl TableWriter {
     }
 
     /// The key of a new row.
-    fn new_key(&self, row: &[Datum]) -> Result<Vec<u8>> {
+    pub(super) fn new_key(&self, txn: &mut Transaction, row: &[Datum]) -> Result<Vec<u8>> {
+        if self.numbers.is_some() {
+            // Another run would draw other numbers.
+            txn.log_by_value();
+        }
         let place = self.place_of(row)?;
         Ok(place.locate(match (&self.table.primary_key, &self.numbers) {
             (Some(index), _) => columns_key(index, row),
@@ -162,11 +167,7 @@ impl TableWriter {
         context: &Context<'_>,
         row: &[Datum],
     ) -> Result<Vec<u8>> {
-        if self.numbers.is_some() {
-            // Another run would draw other numbers.
-            txn.log_by_value();
-        }
-        let key = self.new_key(row)?;
+        let key = self.new_key(txn, row)?;
         self.insert_at(txn, context, &key, row)?;
         Ok(key)
     }
@@ -185,9 +186,7 @@ impl TableWriter {
         match &self.table.primary_key {
             // A row number is handed out once: that it is taken is no error of the statement's.
             None => txn.insert(tree, stored, &bytes).map_err(|error| match error {
-                Error::KeyExists => {
-                    SqlError::new(SqlState::INTERNAL_ERROR, "a row number was handed out twice")
-                }
+                Error::KeyExists => number_taken(),
                 error => self.failed(None, error),
             })?,
             Some(index) => txn.insert(tree, stored, &bytes).map_err(|error| match error {
@@ -224,7 +223,7 @@ impl TableWriter {
     }
 
     /// The error for an entry that the engine did not take: what is too long is named.
-    fn failed(&self, index: Option<&Index>, error: Error) -> SqlError {
+    pub(super) fn failed(&self, index: Option<&Index>, error: Error) -> SqlError {
         let message = match (&error, index) {
             (Error::KeyTooLong { bytes, max }, Some(index)) => {
                 format!("index row size {bytes} exceeds maximum {max} for index \"{}\"", index.name)
@@ -296,6 +295,11 @@ impl TableWriter {
         .table(&self.table.schema, &self.table.name)
         .constraint(&index.name)
     }
+}
+
+/// The error for a row number that another row has.
+pub(super) fn number_taken() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "a row number was handed out twice")
 }
 
 /// `(a, b)=(1, x)`

@@ -221,7 +221,7 @@ settings! {
     log_transaction_sample_rate = setting("log_transaction_sample_rate", Kind::Real { min: 0.0, max: 1.0, unit: Unit::None }, "0", "No effect: statements are not logged.");
     logical_decoding_work_mem = setting("logical_decoding_work_mem", KB, "65536", "No effect: there is no logical replication.");
     maintenance_io_concurrency = setting("maintenance_io_concurrency", Kind::Int { min: 0, max: 1000, unit: Unit::None }, "10", "No effect: the buffer pool has its own reads and writes.");
-    maintenance_work_mem = setting("maintenance_work_mem", KB, "65536", "No effect: indexes are built within the memory of any statement.");
+    maintenance_work_mem = setting("maintenance_work_mem", Kind::Int { min: 1024, max: i32::MAX as i64, unit: Unit::Kilobytes }, "65536", "Sets the memory in which rows and entries are sorted that fill new trees of tables and indexes, up to 128 MB.");
     max_connections = setting("max_connections", Kind::Fixed, "100", "Shows the maximum number of concurrent connections.");
     max_identifier_length = setting("max_identifier_length", Kind::Fixed, "63", "Shows the maximum identifier length.");
     max_index_keys = setting("max_index_keys", Kind::Fixed, "32", "Shows the maximum number of index keys.");

@@ -35,7 +35,7 @@ use crate::{
 pub use self::value::bool_word;
 pub(crate) use self::{
     listed::Source,
-    read::PlanCacheMode,
+    read::{PlanCacheMode, maintenance_bytes},
     written::{setting_name, setting_texts},
 };
 

@@ -24,6 +24,12 @@ pub(crate) enum PlanCacheMode {
     Custom,
 }
 
+/// Returns the bytes of memory in which the entries of new indexes and the rows of rewritten tables are sorted.
+pub(crate) fn maintenance_bytes(settings: &Settings) -> usize {
+    let kilobytes = settings.current.texts[Id::maintenance_work_mem as usize].parse().unwrap_or(0_usize);
+    kilobytes.saturating_mul(1 << 10)
+}
+
 impl Settings {
     /// The schemas that names are looked for in, `$user` replaced.
     pub(crate) fn search_path(&self) -> &Arc<[String]> {

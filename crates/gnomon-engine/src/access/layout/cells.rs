@@ -32,7 +32,7 @@ fn head_of(rest: &[u8]) -> u32 {
 }
 
 /// Returns the number of leading bytes that two keys have in common.
-pub(super) fn common(a: &[u8], b: &[u8]) -> usize {
+pub(in crate::access) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
