@@ -258,7 +258,11 @@ pub fn run(arguments: &Serve) -> Result<ExitCode, Failure> {
     let named = |option: &str, name: Option<&String>| {
         name.map_or_else(String::new, |name| format!(" -{option} {name}"))
     };
-    let (user, database) = (named("U", arguments.user.as_ref()), named("d", arguments.database.as_ref()));
+    let user = match &arguments.users_file {
+        Some(_) => " -U NAME".to_owned(),
+        None => named("U", arguments.user.as_ref()),
+    };
+    let database = named("d", arguments.database.as_ref());
     let (host, port) = (address.ip(), address.port());
     tell(&mut stderr(), &format!("connect with: psql -h {host}{user}{database} -p {port}"));
     if let Some(endpoint) = &metrics {
