@@ -15,6 +15,7 @@ use crate::{
     form::form_of,
     keyword::Keyword,
     lexer::{Kind, Lexer, Token},
+    string_rules::StringRules,
     visit::Visitor,
 };
 
@@ -28,21 +29,21 @@ pub struct GeneralText {
 }
 
 impl GeneralText {
-    /// Returns the general text of a statement, which takes `range` of a text.
-    pub fn of(text: &str, range: Range<usize>, statement: &Statement) -> GeneralText {
+    /// Returns the general text of a statement, which takes `range` of a text, its strings read by `rules`.
+    pub fn of(text: &str, range: Range<usize>, rules: StringRules, statement: &Statement) -> GeneralText {
         let mut constants = Constants::default();
         let _: ControlFlow<()> = constants.walk_statement(statement);
         let positions = constants.found.difference(&constants.columns).copied().collect();
-        let whole = with_comments(text, range);
+        let whole = with_comments(text, range, rules);
         let written = text.get(..whole.end).unwrap_or(text);
-        let text = Writer::new(written, whole.start, positions).write();
+        let text = Writer { text: written, start: whole.start, rules, constants: positions }.write();
         let fingerprint = hash(form_of(statement).as_deref().unwrap_or(&text));
         GeneralText { text, fingerprint }
     }
 
     /// Returns the text of a statement whose constants stay.
-    pub fn verbatim(text: &str, range: Range<usize>) -> GeneralText {
-        let text = text.get(with_comments(text, range)).unwrap_or(text).trim();
+    pub fn verbatim(text: &str, range: Range<usize>, rules: StringRules) -> GeneralText {
+        let text = text.get(with_comments(text, range, rules)).unwrap_or(text).trim();
         GeneralText { text: text.to_owned(), fingerprint: hash(text) }
     }
 }
@@ -51,12 +52,13 @@ impl GeneralText {
 const SEMICOLONS_TRIED: usize = 8;
 
 /// Returns what a statement takes of a text with the comments around it, from the statement before to the one behind.
-fn with_comments(text: &str, range: Range<usize>) -> Range<usize> {
-    let is_comment = |from: &usize| Lexer::new(text, *from).token().start as usize == range.start;
+fn with_comments(text: &str, range: Range<usize>, rules: StringRules) -> Range<usize> {
+    let next = |from: usize| Lexer::new(text, from).by(rules).token().start as usize;
+    let is_comment = |from: &usize| next(*from) == range.start;
     let before = text.get(..range.start).unwrap_or_default();
     let semicolons = before.rmatch_indices(';').map(|(at, _)| at + 1);
     let mut begins = semicolons.take(SEMICOLONS_TRIED).chain([0]);
-    let end = Lexer::new(text, range.end).token().start as usize;
+    let end = next(range.end);
     begins.find(is_comment).unwrap_or(range.start)..end.clamp(range.end, text.len())
 }
 
@@ -118,16 +120,13 @@ fn hash(text: &str) -> u64 {
 struct Writer<'a> {
     text: &'a str,
     start: usize,
+    rules: StringRules,
     constants: BTreeSet<usize>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(text: &'a str, start: usize, constants: BTreeSet<usize>) -> Writer<'a> {
-        Writer { text, start, constants }
-    }
-
     fn tokens(&self) -> impl Iterator<Item = Token> + use<'a> {
-        let mut lexer = Lexer::new(self.text, self.start);
+        let mut lexer = Lexer::new(self.text, self.start).by(self.rules);
         std::iter::from_fn(move || Some(lexer.token()).filter(|token| !is_end(token.kind)))
     }
 
@@ -190,11 +189,11 @@ fn is_literal(kind: Kind) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse;
+    use crate::{Statements, parse};
 
     fn general(text: &str) -> GeneralText {
         let parsed = parse(text).expect(text).remove(0);
-        GeneralText::of(text, parsed.range.clone(), &parsed.statement)
+        GeneralText::of(text, parsed.range.clone(), parsed.rules, &parsed.statement)
     }
 
     #[test]
@@ -223,14 +222,30 @@ mod tests {
         }
     }
 
+    /// Constants end where the session's rules say so, whatever others would say.
+    #[test]
+    fn strings_are_read_by_their_rules() {
+        let rules = StringRules { is_standard: false, ..StringRules::default() };
+        for (text, wanted) in [
+            (r"SELECT 'a\'b', 'secret', 42 AS zz", "SELECT $1, $2, $3 AS zz"),
+            (r"SELECT 'a\\', 'b;'; SELECT 'c\';'", "SELECT $1, $2"),
+        ] {
+            let parsed = Statements::new(text, rules, &mut |_| false).unwrap().next().unwrap().unwrap();
+            let general = GeneralText::of(text, parsed.range.clone(), parsed.rules, &parsed.statement);
+            assert_eq!(general.text, wanted);
+            let verbatim = GeneralText::verbatim(text, parsed.range.clone(), parsed.rules);
+            assert_eq!(verbatim.text, text[parsed.range]);
+        }
+    }
+
     #[test]
     fn comments_belong_to_the_statement_beside_them() {
         let text = "SELECT 1; /* a;b */ SELECT 2 /* c */; SET x = ';' -- d";
         let texts = parse(text).expect(text).into_iter().map(|parsed| {
             let of = if matches!(parsed.statement, Statement::Query(_)) {
-                GeneralText::of(text, parsed.range.clone(), &parsed.statement)
+                GeneralText::of(text, parsed.range.clone(), parsed.rules, &parsed.statement)
             } else {
-                GeneralText::verbatim(text, parsed.range.clone())
+                GeneralText::verbatim(text, parsed.range.clone(), parsed.rules)
             };
             of.text
         });

@@ -426,21 +426,24 @@ impl<'a> Lexer<'a> {
 
     /// True if another part of a string follows on another line; goes to its contents then.
     fn continues(&mut self) -> bool {
-        let mut ahead = self.clone();
+        let end = self.at;
         let mut has_newline = false;
         loop {
-            match ahead.byte(0) {
+            match self.byte(0) {
                 b'\n' | b'\r' => {
                     has_newline = true;
-                    ahead.at += 1;
+                    self.at += 1;
                 }
-                byte if is_space(byte) => ahead.at += 1,
-                b'-' if ahead.byte(1) == b'-' => ahead.skip_line(),
+                byte if is_space(byte) => self.at += 1,
+                b'-' if self.byte(1) == b'-' => self.skip_line(),
                 b'\'' if has_newline => {
-                    self.at = ahead.at + 1;
+                    self.at += 1;
                     return true;
                 }
-                _ => return false,
+                _ => {
+                    self.at = end;
+                    return false;
+                }
             }
         }
     }

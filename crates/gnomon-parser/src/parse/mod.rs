@@ -31,6 +31,7 @@ use crate::{
     keyword::Keyword,
     lexer::{Kind, Lexer, Token, near},
     position::Position,
+    string_rules::StringRules,
 };
 
 /// How many levels a statement may nest.
@@ -59,6 +60,8 @@ pub struct Parsed {
     pub tokens: usize,
     /// The bytes that it takes in the text, without its semicolon.
     pub range: std::ops::Range<usize>,
+    /// The rules that its strings were read by.
+    pub rules: StringRules,
     /// Names that were too long: in full, and as they are in the tree. A notice of PostgreSQL's tells of each.
     pub cut_names: Vec<(Box<str>, Box<str>)>,
     /// PostgreSQL's warnings about its strings.
@@ -135,6 +138,7 @@ impl<'a, 'w> Parser<'a, 'w> {
             nesting: self.depth_max + self.links / LINKS_PER_LEVEL,
             tokens: self.taken - first,
             range: start..self.end,
+            rules: self.lexer.rules,
             cut_names: std::mem::take(&mut self.cut_names),
             warnings: std::mem::take(&mut self.lexer.warnings),
         }))

@@ -18,10 +18,10 @@ use crate::{
 
 /// Returns the form of a statement of a text. Constants of commands that have no plan stay.
 pub(super) fn form(parsed: &Parsed, text: &str) -> Arc<GeneralText> {
-    let range = parsed.range.clone();
+    let (range, rules) = (parsed.range.clone(), parsed.rules);
     Arc::new(match is_planned(&parsed.statement) {
-        true => on_fit_stack(parsed.nesting, || GeneralText::of(text, range, &parsed.statement)),
-        false => GeneralText::verbatim(text, range),
+        true => on_fit_stack(parsed.nesting, || GeneralText::of(text, range, rules, &parsed.statement)),
+        false => GeneralText::verbatim(text, range, rules),
     })
 }
 

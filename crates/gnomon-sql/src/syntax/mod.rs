@@ -47,6 +47,8 @@ pub(crate) struct Parsed {
     pub tokens: usize,
     /// The bytes of the text that it takes, without its semicolon.
     pub range: Range<usize>,
+    /// The rules that its strings were read by.
+    pub rules: StringRules,
 }
 
 impl Parsed {
@@ -62,14 +64,16 @@ impl Parsed {
             nesting: self.nesting,
             tokens: self.tokens,
             range: self.range.clone(),
+            rules: self.rules,
         })
     }
 }
 
 impl From<gnomon_parser::Parsed> for Parsed {
     fn from(parsed: gnomon_parser::Parsed) -> Self {
-        let gnomon_parser::Parsed { statement, nesting, tokens, range, cut_names: _, warnings: _ } = parsed;
-        Parsed { statement, nesting, tokens, range }
+        let gnomon_parser::Parsed { statement, nesting, tokens, range, rules, cut_names: _, warnings: _ } =
+            parsed;
+        Parsed { statement, nesting, tokens, range, rules }
     }
 }
 
