@@ -57,6 +57,8 @@ pub(super) struct KnownStatement {
     plan: Mutex<Option<Arc<Plan>>>,
     /// True if it is to be run as it is written.
     is_refused: AtomicBool,
+    /// False if it is known that its plan computes nothing from literals alone.
+    computes_literals: AtomicBool,
     /// Its form in the statistics of statements.
     pub(super) form: Arc<GeneralText>,
 }
@@ -179,6 +181,7 @@ impl KnownStatement {
             parsed,
             plan: Mutex::new(None),
             is_refused: AtomicBool::new(false),
+            computes_literals: AtomicBool::new(true),
             form,
         }
     }
@@ -209,6 +212,7 @@ impl KnownStatement {
         }
         let plan = plan(session, &self.parsed.statement, &self.literals.types)?;
         *self.plan.lock() = Some(plan.clone());
+        self.computes_literals.store(true, Ordering::Relaxed);
         Ok(plan)
     }
 }
@@ -228,13 +232,18 @@ impl<'a> KnownText<'a> {
     /// Returns the values of a plan's parameters.
     ///
     /// # Errors
-    /// Those of a literal that is no value of its type.
+    /// Those of a literal that is no value of its type, and of what cannot be computed from literals.
     pub(super) fn values(self, session: &mut SessionContext, plan: &Plan) -> Result<Vec<Datum>> {
-        let literals = &self.statement.literals;
+        let KnownStatement { literals, computes_literals, .. } = self.statement;
         if literals.types.is_empty() {
             return Ok(Vec::new());
         }
         let scope = session.binding_scope();
-        literals.values(&scope.types(), self.sql, self.text, &plan.params)
+        let values = literals.values(&scope.types(), self.sql, self.text, &plan.params)?;
+        if computes_literals.load(Ordering::Relaxed) {
+            let computes = plan.check_constants(&scope.types(), &values)?;
+            computes_literals.store(computes, Ordering::Relaxed);
+        }
+        Ok(values)
     }
 }

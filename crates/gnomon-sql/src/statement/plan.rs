@@ -11,7 +11,10 @@ use crate::{
     database::progress::Shown,
     dml::{DeletePlan, InsertPlan, UpdatePlan},
     procedure::CallPlan,
-    query::{Binder, Measures, ParameterNames, Planned, ResultColumn, plan::Node},
+    query::{
+        Binder, Measures, ParameterNames, Planned, ResultColumn,
+        plan::{Constants, Node, Parts},
+    },
     types::{
         Context, Datum, Type,
         datetime::{DateStyle, IntervalStyle},
@@ -127,6 +130,18 @@ impl Plan {
         Err(SqlError::new(SqlState::UNDEFINED_PARAMETER, missing))
     }
 
+    /// Computes what depends on constants only, where the values of parameters are constants. Returns true if anything
+    /// was computed from those.
+    ///
+    /// # Errors
+    /// That of the first constant that cannot be computed.
+    pub(crate) fn check_constants(&self, types: &Context<'_>, values: &[Datum]) -> Result<bool> {
+        let Some(parts) = self.kind.parts() else { return Ok(false) };
+        let constants = Constants::new(types, values);
+        constants.of_parts(&parts)?;
+        Ok(constants.has_computed())
+    }
+
     /// The nodes of EXPLAIN, where updates that commute share locks or not, with their runs if these were measured; none
     /// for a statement without a plan.
     pub(crate) fn explain(&self, semantic_locks: bool, measures: &Measures) -> Option<Node> {
@@ -178,14 +193,17 @@ struct Bound {
 impl Kind {
     /// Returns the error of the first constant that cannot be computed. The arguments of a call are computed at once.
     fn failing_constant(&self, types: &Context<'_>) -> Option<SqlError> {
-        let parts = match self {
+        self.parts()?.failing_constant(types)
+    }
+
+    fn parts(&self) -> Option<Parts<'_>> {
+        Some(match self {
             Kind::Query(planned) => planned.parts(),
             Kind::Insert(plan) => plan.parts(),
             Kind::Update(plan) => plan.parts(),
             Kind::Delete(plan) => plan.parts(),
             Kind::Call(_) => return None,
-        };
-        parts.failing_constant(types)
+        })
     }
 }
 

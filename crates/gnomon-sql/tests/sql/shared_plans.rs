@@ -50,6 +50,16 @@ const SCRIPT: &[(&str, &[&[&str]])] = &[
         &[&["2", "1", "2"], &["0", "1", "2"], &["3", "1", "'z'"]],
     ),
     ("SELECT ? / ? FROM t WHERE i = 99", &[&["1", "1"], &["1", "0"], &["1", "'a'"]]),
+    // What is computed from literals alone fails where no row asks for it, too.
+    (
+        "UPDATE t SET s = ?, v = ? WHERE i = 99",
+        &[&["30000", "'a'"], &["3000000", "'a'"], &["1", "'abcdefg'"], &["1", "'abc  '"]],
+    ),
+    ("DELETE FROM t WHERE i = 99 AND s < ?::smallint", &[&["3"], &["4"], &["70000"], &["5"]]),
+    (
+        "SELECT CASE WHEN ? = 1 THEN 0 ELSE ?::smallint END FROM t WHERE i = 99",
+        &[&["2", "3"], &["1", "70000"], &["2", "70000"]],
+    ),
     ("SELECT i FROM t WHERE (s, i) > (?, ?) ORDER BY i", &[&["1", "2"], &["2", "'3'"], &["'a'", "1"]]),
     (
         "SELECT i FROM t WHERE d BETWEEN ? AND ? ORDER BY i",

@@ -2,17 +2,23 @@
 //!
 //! PostgreSQL computes calls of constants when it plans a statement, so that `1 / 0` is an error even where no row would
 //! ask for it, unless a constant beside it tells that it is never asked for. Binding leaves a call that fails as it is;
-//! here it is found again.
+//! here it is found again. Where texts that differ in their literals share a plan, its parameters are constants of the
+//! text.
+
+use std::cell::Cell;
 
 use super::{Cte, Plan};
 use crate::{
-    SqlError,
+    Result, SqlError,
     executor::{
         Expr,
-        expr::{ExprKind, SubqueryKind},
+        expr::{ExprKind, SubqueryKind, on_deep_stack},
     },
     functions::{FunctionRef, Volatility, resolve_cast},
-    types::{Context, Datum, Type},
+    types::{
+        Context, Datum, Type,
+        limit::{LONG_BYTES, datum_bytes},
+    },
 };
 
 /// Functions that PostgreSQL has in SQL: an error within one tells of it.
@@ -33,13 +39,7 @@ pub struct Parts<'a> {
 impl Parts<'_> {
     /// Returns the error of the first constant, in subqueries too, that cannot be computed.
     pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
-        // A table expression that nothing names is not planned.
-        let named = self.tables.iter().filter(|cte| self.names(cte.table));
-        let mut plans = named.flat_map(Cte::plans);
-        plans
-            .find_map(|plan| plan.failing_constant(cx))
-            .or_else(|| self.exprs.iter().find_map(|expr| expr.failing_constant(cx)))
-            .or_else(|| self.plans.iter().find_map(|plan| plan.failing_constant(cx)))
+        Constants::new(cx, &[]).of_parts(self).err()
     }
 
     fn names(&self, table: usize) -> bool {
@@ -50,17 +50,6 @@ impl Parts<'_> {
 }
 
 impl Plan {
-    /// As [`Parts::failing_constant`].
-    pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
-        if let Plan::With(node) = self {
-            let parts = Parts { tables: &node.tables, exprs: Vec::new(), plans: vec![&node.body] };
-            return parts.failing_constant(cx);
-        }
-        let mut failing = None;
-        self.exprs(&mut |expr| failing = failing.take().or_else(|| expr.failing_constant(cx)));
-        failing.or_else(|| self.inputs().into_iter().find_map(|input| input.failing_constant(cx)))
-    }
-
     /// True if it reads this table expression, in subqueries too.
     fn scans(&self, table: usize) -> bool {
         let here = matches!(self, Plan::CteScan(scan) if scan.table == table);
@@ -75,75 +64,141 @@ impl Expr {
     fn scans(&self, table: usize) -> bool {
         self.any(&|e| matches!(&e.kind, ExprKind::Subquery(subquery) if subquery.plan.scans(table)))
     }
+}
 
-    /// As [`Parts::failing_constant`].
-    pub fn failing_constant(&self, cx: &Context<'_>) -> Option<SqlError> {
-        let is_bool =
-            |expr: &Expr, value: bool| matches!(expr.as_const(), Some(Datum::Bool(is)) if *is == value);
-        match &self.kind {
-            ExprKind::And(args) => failing_before(args, cx, |arg| is_bool(arg, false)),
-            ExprKind::Or(args) => failing_before(args, cx, |arg| is_bool(arg, true)),
-            ExprKind::Coalesce(args) => {
-                failing_before(args, cx, |arg| arg.as_const().is_some_and(|value| !value.is_null()))
-            }
-            ExprKind::Case { arms, otherwise } => {
-                for (condition, result) in arms {
-                    if let Some(error) = condition.failing_constant(cx) {
-                        return Some(error);
-                    }
-                    if is_bool(condition, true) {
-                        return result.failing_constant(cx);
-                    }
-                    if condition.as_const().is_none()
-                        && let Some(error) = result.failing_constant(cx)
-                    {
-                        return Some(error);
-                    }
-                }
-                otherwise.failing_constant(cx)
-            }
-            _ => self.failing_part(cx).or_else(|| self.failure(cx)),
-        }
+/// Computes the constants of a statement, and parameters that stand for constants.
+pub struct Constants<'a> {
+    cx: &'a Context<'a>,
+    /// The values of the parameters.
+    values: &'a [Datum],
+    /// True if anything was computed that binding had left to be computed.
+    has_computed: Cell<bool>,
+}
+
+impl<'a> Constants<'a> {
+    /// The constants of a statement, with the values of its parameters if these are constants, too.
+    pub fn new(cx: &'a Context<'a>, values: &'a [Datum]) -> Constants<'a> {
+        Constants { cx, values, has_computed: Cell::new(false) }
     }
 
-    fn failing_part(&self, cx: &Context<'_>) -> Option<SqlError> {
-        let mut failing = None;
-        self.children(&mut |child| failing = failing.take().or_else(|| child.failing_constant(cx)));
-        let ExprKind::Subquery(subquery) = &self.kind else { return failing };
+    /// True if anything was computed from the parameters: with other values it may fail.
+    pub fn has_computed(&self) -> bool {
+        self.has_computed.get()
+    }
+
+    /// Computes the constants of a statement.
+    ///
+    /// # Errors
+    /// That of the first one, in subqueries too, that cannot be computed.
+    pub fn of_parts(&self, parts: &Parts<'_>) -> Result<()> {
+        // A table expression that nothing names is not planned.
+        let named = parts.tables.iter().filter(|cte| parts.names(cte.table));
+        named.flat_map(Cte::plans).try_for_each(|plan| self.of_plan(plan))?;
+        parts.exprs.iter().try_for_each(|expr| self.of_expr(expr).map(drop))?;
+        parts.plans.iter().try_for_each(|plan| self.of_plan(plan))
+    }
+
+    fn of_plan(&self, plan: &Plan) -> Result<()> {
+        if let Plan::With(node) = plan {
+            let parts = Parts { tables: &node.tables, exprs: Vec::new(), plans: vec![&node.body] };
+            return self.of_parts(&parts);
+        }
+        let mut done = Ok(());
+        plan.exprs(&mut |expr| {
+            if done.is_ok() {
+                done = self.of_expr(expr).map(drop);
+            }
+        });
+        done?;
+        plan.inputs().into_iter().try_for_each(|input| self.of_plan(input))
+    }
+
+    /// Returns the value of an expression, if it is a constant, or is computed from constants.
+    fn of_expr(&self, expr: &Expr) -> Result<Option<Datum>> {
+        on_deep_stack(|| match &expr.kind {
+            ExprKind::Const(value) => Ok(Some(value.clone())),
+            ExprKind::Param(position) => Ok(self.values.get(*position).cloned()),
+            ExprKind::And(args) => self.first(args, |value| matches!(value, Datum::Bool(false))),
+            ExprKind::Or(args) => self.first(args, |value| matches!(value, Datum::Bool(true))),
+            ExprKind::Coalesce(args) => self.first(args, |value| !value.is_null()),
+            ExprKind::Case { arms, otherwise } => self.of_case(arms, otherwise),
+            ExprKind::Call { function, args } => {
+                let values = args.iter().map(|arg| self.of_expr(arg)).collect::<Result<Vec<_>>>()?;
+                let is_fixed = function.volatility == Volatility::Immutable;
+                let Some(values) = values.into_iter().collect::<Option<Vec<_>>>().filter(|_| is_fixed) else {
+                    return Ok(None);
+                };
+                self.has_computed.set(true);
+                let value = function.call(self.cx, &values).map_err(|error| told_by(function, error))?;
+                Ok(Some(value).filter(|value| datum_bytes(value) <= LONG_BYTES))
+            }
+            ExprKind::Cast { arg, context } => {
+                let Some(value) = self.of_expr(arg)? else { return Ok(None) };
+                self.has_computed.set(true);
+                match resolve_cast(arg.ty.ty, expr.ty, *context) {
+                    Some(cast) if cast.volatility == Volatility::Immutable => {
+                        cast.apply(self.cx, value).map(Some)
+                    }
+                    _ => Ok(None),
+                }
+            }
+            _ => self.of_parts_of(expr).map(|()| None),
+        })
+    }
+
+    /// Computes arguments up to the one whose value makes the others needless. Returns that.
+    fn first(&self, args: &[Expr], decides: impl Fn(&Datum) -> bool) -> Result<Option<Datum>> {
+        for arg in args {
+            if let Some(value) = self.of_expr(arg)? {
+                self.has_computed.set(true);
+                if decides(&value) {
+                    return Ok(Some(value));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn of_case(&self, arms: &[(Expr, Expr)], otherwise: &Expr) -> Result<Option<Datum>> {
+        let mut is_certain = true;
+        for (condition, result) in arms {
+            let condition = self.of_expr(condition)?;
+            self.has_computed.set(self.has_computed.get() || condition.is_some());
+            match condition {
+                Some(Datum::Bool(true)) => {
+                    return self.of_expr(result).map(|value| value.filter(|_| is_certain));
+                }
+                Some(_) => {}
+                None => {
+                    self.of_expr(result)?;
+                    is_certain = false;
+                }
+            }
+        }
+        self.of_expr(otherwise).map(|value| value.filter(|_| is_certain))
+    }
+
+    /// Computes what is below an expression.
+    fn of_parts_of(&self, expr: &Expr) -> Result<()> {
+        let mut done = Ok(());
+        expr.children(&mut |child| {
+            if done.is_ok() {
+                done = self.of_expr(child).map(drop);
+            }
+        });
+        done?;
+        let ExprKind::Subquery(subquery) = &expr.kind else { return Ok(()) };
         let plan = match (&subquery.kind, &subquery.plan) {
             // What EXISTS selects is never asked for.
             (SubqueryKind::Exists, Plan::Project(node)) => &node.input,
             (_, plan) => plan,
         };
-        failing.or_else(|| plan.failing_constant(cx)).or_else(|| match &subquery.kind {
-            SubqueryKind::Quantified { test, .. } => test.failing_constant(cx),
-            _ => None,
-        })
-    }
-
-    /// The error of the expression itself, if all below it is constant.
-    fn failure(&self, cx: &Context<'_>) -> Option<SqlError> {
-        match &self.kind {
-            ExprKind::Call { function, args } if function.volatility == Volatility::Immutable => {
-                let values: Vec<Datum> =
-                    args.iter().map(|arg| arg.as_const().cloned()).collect::<Option<_>>()?;
-                function.call(cx, &values).err().map(|error| told_by(function, error))
-            }
-            ExprKind::Cast { arg, context } => {
-                let value = arg.as_const()?;
-                let cast = resolve_cast(arg.ty.ty, self.ty, *context)?;
-                let is_fixed = cast.volatility == Volatility::Immutable;
-                is_fixed.then(|| cast.apply(cx, value.clone()).err()).flatten()
-            }
-            _ => None,
+        self.of_plan(plan)?;
+        match &subquery.kind {
+            SubqueryKind::Quantified { test, .. } => self.of_expr(test).map(drop),
+            _ => Ok(()),
         }
     }
-}
-
-/// The error of the first of these that fails, up to the one that makes the others needless.
-fn failing_before(args: &[Expr], cx: &Context<'_>, decides: impl Fn(&Expr) -> bool) -> Option<SqlError> {
-    let needed = args.iter().position(decides).unwrap_or(args.len());
-    args[..needed].iter().find_map(|arg| arg.failing_constant(cx))
 }
 
 fn told_by(function: &FunctionRef, error: SqlError) -> SqlError {

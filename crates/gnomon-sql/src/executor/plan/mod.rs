@@ -21,7 +21,7 @@ use crate::{
 };
 
 pub use access::{Access, AddressAccess, KeyAccess, KeyBound, KeyPart, KeyRangePart};
-pub use constant::Parts;
+pub use constant::{Constants, Parts};
 pub use explain::{explain, explain_tables, on, relation, text};
 pub use frame::{Frame, FrameBound, FrameExclusion, FrameMode};
 pub use origins::{Origins, keyed};
