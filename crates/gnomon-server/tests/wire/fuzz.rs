@@ -28,6 +28,10 @@ const QUERIES: &[&str] = &[
     "COPY t TO STDOUT",
     "DECLARE c CURSOR FOR SELECT * FROM t",
     "FETCH 2 FROM c",
+    "EXECUTE a",
+    "EXECUTE b",
+    "EXPLAIN EXECUTE a",
+    "DECLARE d CURSOR WITH HOLD FOR SELECT * FROM t",
     "SELECT 1; INSERT INTO t VALUES (1, 'x'); SELECT 2",
 ];
 

@@ -201,10 +201,7 @@ impl Session {
     fn execute_prepared(&mut self, execute: &Execute, company: Company, sink: &mut dyn Sink) -> Result<Tag> {
         let (prepared, values) = self.bound(execute)?;
         // Its text is empty.
-        let Some(command) = prepared.command() else { return Ok(Tag::new()) };
-        if matches!(command.parsed.statement, Statement::Execute(_)) {
-            return Err(SqlError::unsupported("EXECUTE of a prepared EXECUTE"));
-        }
+        let Some(command) = prepared.command() else { return tag("EXECUTE") };
         if !prepared.is_planned() {
             let types = prepared.parameter_types();
             return self.run(Command { company, types: &types, values: &values, ..command }, sink);
@@ -221,11 +218,14 @@ impl Session {
     /// Returns the prepared statement that EXECUTE names, with the values of its parameters.
     fn bound(&mut self, execute: &Execute) -> Result<(Arc<Prepared>, Vec<Datum>)> {
         let Execute { name, arguments } = execute;
-        let prepared = self.opened.statements.get(&name.name)?;
+        let prepared = self.opened.statements.to_execute(&name.name)?;
         let types = match prepared.is_planned() {
             true => prepared.plan(&mut self.context)?.params.clone(),
             false => prepared.parameter_types(),
         };
+        if types.is_empty() {
+            return Ok((prepared, Vec::new()));
+        }
         if arguments.len() != types.len() {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
@@ -233,10 +233,7 @@ impl Session {
             )
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
-        let values = match arguments.is_empty() {
-            true => Vec::new(),
-            false => bind_arguments(&mut self.context, arguments, &types)?,
-        };
+        let values = bind_arguments(&mut self.context, arguments, &types)?;
         Ok((prepared, values))
     }
 

@@ -115,7 +115,7 @@ pub(super) fn explain(
         return Err(advice::unsupported(unsupported));
     }
     if !makes_table(executor.session, explain, notices)? {
-        return show_lines(Vec::new(), sink);
+        return show_no_plan(options.format, Some("CREATE TABLE AS"), sink);
     }
     let statement = explained(explain);
     let mut plan_it = |session: &mut SessionContext| plan(session, statement, command.types);
@@ -138,7 +138,15 @@ pub(super) fn explain_prepared(
 ) -> Result<Tag> {
     let options = Options::of(explain, notices)?;
     if !makes_table(executor.session, explain, notices)? {
-        return show_lines(Vec::new(), sink);
+        return show_no_plan(options.format, Some("CREATE TABLE AS"), sink);
+    }
+    if prepared.planned_statement().is_none() {
+        return match (prepared.statement(), options.format) {
+            (Some(_), ExplainFormat::Text) => {
+                show_lines(vec!["Utility statements have no plan structure".to_owned()], sink)
+            }
+            (statement, format) => show_no_plan(format, statement.map(|_| "Utility Statement"), sink),
+        };
     }
     let before = executor.session.shared.clock.now();
     let planned = prepared.plan(executor.session)?;
@@ -215,6 +223,14 @@ fn of_change(node: &Node, returns: bool) -> NodeEstimate {
     match returns {
         true => found,
         false => NodeEstimate { rows: 0.0, width: 0.0, ..found },
+    }
+}
+
+/// Shows that there is no plan: a document of the structured formats has the kind of the statement, if there is one.
+fn show_no_plan(format: ExplainFormat, kind: Option<&str>, sink: &mut dyn Sink) -> Result<Tag> {
+    match format {
+        ExplainFormat::Text => show_lines(Vec::new(), sink),
+        format => show_lines(vec![NodeValue::document_without_plan(kind, format)], sink),
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use gnomon_engine::Csn;
+
 use super::{
     Format, PortalState, Session, StatementDescription,
     command::Command,
@@ -198,6 +200,10 @@ impl Session {
             Body::Command(statement) => self.run_command(statement, &portal.params, sink),
             Body::Plan { .. } => {
                 self.opened.portals.start(&mut self.context, name, &portal).and_then(|_alarm| {
+                    if portal.is_held() {
+                        // Its rows need no transaction, but what they are sent by does.
+                        self.context.engine_transaction(true, Csn::default())?;
+                    }
                     let before = self.context.settings.clone();
                     let mut send = |context: &Context<'_>, row: &[Datum]| sink.row(context, row);
                     let tag = advance(self, &mut portal, max_rows, &mut send)?;
@@ -211,7 +217,8 @@ impl Session {
             }
         });
         // A command such as CLOSE ALL or COMMIT ends the portals, its own among them.
-        let keeps = matches!(portal.body, Body::Plan { .. }) && self.context.current.state != State::Idle;
+        let keeps = matches!(portal.body, Body::Plan { .. })
+            && (portal.is_held() || self.context.current.state != State::Idle);
         if keeps || matches!(portal.body, Body::Empty) {
             self.opened.portals.insert(name, portal);
         }

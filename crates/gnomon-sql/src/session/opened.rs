@@ -152,7 +152,7 @@ impl Opened {
             Statement::Show(name) => Some(show_columns(session, name)?),
             Statement::Explain(_) => Some(vec![text_column("QUERY PLAN")]),
             Statement::Execute(execute) => {
-                let statement = self.statements.get(&execute.name.name)?;
+                let statement = self.statements.to_execute(&execute.name.name)?;
                 self.describe(session, &statement)?.columns
             }
             Statement::Fetch(fetch) if !fetch.is_move => {

@@ -461,7 +461,7 @@ impl Portals {
 
 /// The tag of a call of Execute that returned so many rows. As in PostgreSQL, a portal that returns the rows that it has
 /// changed in parts counts each part.
-fn counted(tag: Option<&str>, rows: u64) -> String {
+pub(super) fn counted(tag: Option<&str>, rows: u64) -> String {
     let tag = tag.unwrap_or("SELECT 0");
     match tag.rsplit_once(' ') {
         Some((command, _)) => format!("{command} {rows}"),

@@ -199,6 +199,18 @@ impl Statements {
         })
     }
 
+    /// The prepared statement that EXECUTE names.
+    ///
+    /// # Errors
+    /// 26000 if there is none; 0A000 if it is an EXECUTE itself, which only Parse makes.
+    pub(super) fn to_execute(&self, name: &str) -> Result<Arc<Prepared>> {
+        let statement = self.get(name)?;
+        match statement.statement() {
+            Some(Statement::Execute(_)) => Err(SqlError::unsupported("EXECUTE of a prepared EXECUTE")),
+            _ => Ok(statement),
+        }
+    }
+
     /// Adds a prepared statement; its plan is made at once, so that errors are found now. `from_sql` tells that `text`
     /// is a PREPARE.
     pub(super) fn add(

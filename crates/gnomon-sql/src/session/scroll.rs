@@ -4,7 +4,7 @@
 //! they are many. Without SCROLL and NO SCROLL it keeps them as long as they take little memory; PostgreSQL lets such a
 //! cursor go back if its plan can.
 
-use super::portal::Portal;
+use super::portal::{Portal, counted};
 use crate::{
     Result, SqlError, SqlState,
     context::SessionContext,
@@ -128,26 +128,26 @@ impl Portal {
         let mut place = std::mem::replace(&mut self.place, Place::forward_only());
         let moved = self.forward_from(&mut place, executor, count, send);
         self.place = place;
-        let moved = moved?;
+        let (moved, _) = moved?;
         self.place.advance(moved, count.is_none_or(|count| moved < count));
         Ok(moved)
     }
 
-    /// Runs it on for Execute, up to so many rows (0 for all), as [`Portal::advance`] does.
+    /// Runs it on for Execute, up to so many rows (0 for all). Returns how many were sent and, once it is at its end, the
+    /// command tag of this call.
     pub(super) fn execute(
         &mut self,
         executor: &mut Executor<'_>,
         max_rows: usize,
         send: Send<'_>,
     ) -> Result<(u64, Option<String>)> {
-        let width = self.width();
+        let count = (max_rows > 0).then_some(max_rows as u64);
         let mut place = std::mem::replace(&mut self.place, Place::forward_only());
-        let mut pass = |context: &Context<'_>, row: &[Datum]| place.pass(width, context, row, send);
-        let ran = self.advance(executor, max_rows, &mut pass);
+        let moved = self.forward_from(&mut place, executor, count, send);
         self.place = place;
-        let (rows, tag) = ran?;
-        self.place.advance(rows, tag.is_some());
-        Ok((rows, tag))
+        let (moved, tag) = moved?;
+        self.place.advance(moved, tag.is_some());
+        Ok((moved, tag))
     }
 
     /// Returns how many columns its rows have.
@@ -155,13 +155,14 @@ impl Portal {
         self.columns().map_or(0, |columns| columns.len())
     }
 
+    /// Passes rows forward from a place: those that were passed before first. Returns as [`Portal::execute`] does.
     fn forward_from(
         &mut self,
         place: &mut Place,
         executor: &mut Executor<'_>,
         count: Option<u64>,
         send: Send<'_>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Option<String>)> {
         let width = self.width();
         let mut moved = 0;
         while count.is_none_or(|count| moved < count)
@@ -171,7 +172,7 @@ impl Portal {
             moved += 1;
         }
         let left = match count {
-            Some(count) if count == moved => return Ok(moved),
+            Some(count) if count == moved => return Ok((moved, None)),
             Some(count) => usize::try_from(count - moved).unwrap_or(usize::MAX),
             None => 0,
         };
@@ -179,8 +180,12 @@ impl Portal {
             place.keep(row)?;
             place.pass(width, context, row, send)
         };
-        let (new, _) = self.advance(executor, left, &mut keep)?;
-        Ok(moved + new)
+        let (new, tag) = self.advance(executor, left, &mut keep)?;
+        let tag = match moved {
+            0 => tag,
+            moved => tag.map(|tag| counted(Some(&tag), moved + new)),
+        };
+        Ok((moved + new, tag))
     }
 
     /// Passes so many rows backward, without a count all. Returns how many they were.

@@ -124,7 +124,11 @@ fn commands_that_the_protocol_prepared_are_executed_by_name() {
     }
     s.sync().unwrap();
     assert_eq!(value(&mut s, "EXECUTE show"), "0");
-    assert_eq!(state(&mut s, "EXECUTE show(1)"), SqlState::SYNTAX_ERROR);
+    assert_eq!(
+        value(&mut s, "EXECUTE show(1)"),
+        "0",
+        "arguments of a statement without parameters are not looked at"
+    );
     assert!(value(&mut s, "EXECUTE explain(1)").contains("Scan"));
     assert_eq!(state(&mut s, "EXECUTE explain"), SqlState::SYNTAX_ERROR);
     assert_eq!(state(&mut s, "EXECUTE execute"), SqlState::FEATURE_NOT_SUPPORTED);

@@ -265,6 +265,22 @@ impl NodeValue {
         out
     }
 
+    /// The document of a statement of this kind that has no plan, or of none.
+    pub fn document_without_plan(kind: Option<&str>, format: ExplainFormat) -> String {
+        match (format, kind) {
+            (ExplainFormat::Text, _) | (ExplainFormat::Yaml, None) => String::new(),
+            (ExplainFormat::Json, kind) => {
+                format!("[{}\n]", kind.map(|kind| format!("\n  \"{kind}\"")).unwrap_or_default())
+            }
+            (ExplainFormat::Yaml, Some(kind)) => format!("- \"{kind}\""),
+            (ExplainFormat::Xml, kind) => {
+                let tag = kind.map(|kind| format!("  <{} />\n", kind.replace(' ', "-")));
+                let tag = tag.unwrap_or_default();
+                format!("<explain xmlns=\"http://www.postgresql.org/2009/explain\">\n{tag}</explain>")
+            }
+        }
+    }
+
     fn put_json(&self, indent: usize, out: &mut String) {
         match self {
             NodeValue::Text(text) => put_json_string(text, out),
