@@ -208,6 +208,11 @@ pub fn is_derived(oid: Oid) -> bool {
     oid & 0x8000_0000 != 0
 }
 
+/// The identifiers of the types (`pg_type.oid`) of a relation's rows and of arrays of them.
+pub fn row_types(relation: Oid) -> [Oid; 2] {
+    ["type", "type[]"].map(|name| derived_oid(relation, name))
+}
+
 /// A constraint of a table, with what keeps it.
 ///
 /// # Adding a kind
@@ -328,6 +333,11 @@ impl View {
     /// The identifier of the rule that it is (`pg_rewrite.oid`).
     pub fn rule_oid(&self) -> Oid {
         derived_oid(self.oid, "rule")
+    }
+
+    /// The identifiers of its rule and of the types of its rows.
+    pub fn identified_parts(&self) -> impl Iterator<Item = Oid> {
+        [self.rule_oid()].into_iter().chain(row_types(self.oid))
     }
 
     /// The error for a view whose stored query is not what it must be.

@@ -11,7 +11,7 @@ use std::{
 use gnomon_engine::Csn;
 
 use super::{
-    model::{Index, Oid, Procedure, Schema, Sequence, Table, View},
+    model::{Constraint, Index, Oid, Procedure, Schema, Sequence, Table, View, row_types},
     statistics::{ColumnStatistics, TableStatistics},
 };
 
@@ -98,6 +98,8 @@ pub struct Catalog {
     /// Values of settings in new sessions.
     pub(super) settings: BTreeMap<SettingKey, Arc<str>>,
     names: HashMap<String, HashMap<String, Name>>,
+    /// The relation of each part that has an identifier: [`Table::identified_parts`], [`View::identified_parts`].
+    owners: HashMap<Oid, Oid>,
 }
 
 impl Default for Catalog {
@@ -124,6 +126,7 @@ impl Catalog {
             comments: BTreeMap::new(),
             settings: BTreeMap::new(),
             names: HashMap::new(),
+            owners: HashMap::new(),
         }
     }
 
@@ -188,6 +191,25 @@ impl Catalog {
     pub fn sequence_by_oid(&self, oid: Oid) -> Option<&Arc<Sequence>> {
         self.sequences.get(&oid)
     }
+    /// The relation that a part of it belongs to: an index or a constraint, a rule, a type of rows.
+    pub fn owner(&self, part: Oid) -> Option<Oid> {
+        self.owners.get(&part).copied()
+    }
+    /// The index with this identifier, with its table or the partition of one.
+    pub fn index_by_oid(&self, oid: Oid) -> Option<(&Arc<Table>, &Index)> {
+        let table = self.table_by_oid(self.owner(oid)?)?;
+        Some((table, table.index(oid)?))
+    }
+    /// The constraint with this identifier, with its table or the partition of one.
+    pub fn constraint_by_oid(&self, oid: Oid) -> Option<(&Arc<Table>, Constraint<'_>)> {
+        let table = self.table_by_oid(self.owner(oid)?)?;
+        let constraint = table.constraints().find(|constraint| constraint.oid(table) == Some(oid))?;
+        Some((table, constraint))
+    }
+    /// The view with the rule of this identifier.
+    pub fn view_by_rule(&self, rule: Oid) -> Option<&Arc<View>> {
+        self.view_by_oid(self.owner(rule)?).filter(|view| view.rule_oid() == rule)
+    }
 
     /// The relation of this name in this schema.
     pub fn relation(&self, schema: &str, name: &str) -> Option<Relation> {
@@ -241,7 +263,7 @@ impl Catalog {
     /// Adds a table with its indexes, or replaces the one with its identifier.
     pub fn put_table(&mut self, table: Table) -> Arc<Table> {
         debug_assert!(table.partition_of.is_none(), "a partition is a part of its table's entry");
-        self.forget_names_of_table(table.oid);
+        self.forget_parts_of_table(table.oid);
         if let Some(old) = self.tables.get(&table.oid) {
             let gone: Vec<Oid> = old.parts().filter(|part| table.parts().all(|kept| kept != *part)).collect();
             self.comments.retain(|key, _| !gone.contains(&key.0));
@@ -251,6 +273,7 @@ impl Catalog {
         for index in table.primary_key.iter().chain(&table.indexes) {
             names.insert(index.name.clone(), Name::Index { table: table.oid, index: index.oid });
         }
+        self.owners.extend(table.identified_parts().map(|part| (part, table.oid)));
         let table = Arc::new(table);
         for (number, partition) in table.partitioning.iter().flat_map(|partitioning| &partitioning.partitions)
         {
@@ -260,6 +283,7 @@ impl Catalog {
                     let part = Name::PartitionIndex { partition: partition.oid, index: index.oid };
                     names.insert(index.name.clone(), part);
                 }
+                self.owners.extend(alone.identified_parts().map(|part| (part, alone.oid)));
                 self.partitions.insert(partition.oid, Arc::new(alone));
             }
         }
@@ -275,17 +299,19 @@ impl Catalog {
     }
     /// Takes a table out, with its indexes and comments.
     pub fn remove_table(&mut self, oid: Oid) {
-        self.forget_names_of_table(oid);
+        self.forget_parts_of_table(oid);
         if let Some(table) = self.tables.remove(&oid) {
             let gone: Vec<Oid> = table.parts().chain([oid]).collect();
             self.comments.retain(|key, _| !gone.contains(&key.0));
         }
     }
 
-    fn forget_names_of_table(&mut self, oid: Oid) {
+    /// Takes out the names and identifiers of a table and of its parts, and its partitions.
+    fn forget_parts_of_table(&mut self, oid: Oid) {
         if let Some(table) = self.tables.get(&oid)
             && let Some(names) = self.names.get_mut(&table.schema)
         {
+            forget(&mut self.owners, table.identified_parts());
             names.remove(&table.name);
             for index in table.primary_key.iter().chain(&table.indexes) {
                 names.remove(&index.name);
@@ -294,8 +320,9 @@ impl Catalog {
                 table.partitioning.iter().flat_map(|partitioning| partitioning.partitions.values())
             {
                 names.remove(&partition.name);
-                let alone = self.partitions.remove(&partition.oid);
-                for index in alone.iter().flat_map(|alone| alone.all_indexes()) {
+                let Some(alone) = self.partitions.remove(&partition.oid) else { continue };
+                forget(&mut self.owners, alone.identified_parts());
+                for index in alone.all_indexes() {
                     names.remove(&index.name);
                 }
             }
@@ -335,11 +362,13 @@ impl Catalog {
             names.remove(&old.name);
         }
         self.names.entry(view.schema.clone()).or_default().insert(view.name.clone(), Name::View(view.oid));
+        self.owners.extend(view.identified_parts().map(|part| (part, view.oid)));
         self.views.insert(view.oid, Arc::new(view));
     }
     /// Takes a view out.
     pub fn remove_view(&mut self, oid: Oid) {
         if let Some(view) = self.views.remove(&oid) {
+            forget(&mut self.owners, view.identified_parts());
             if let Some(names) = self.names.get_mut(&view.schema) {
                 names.remove(&view.name);
             }
@@ -391,6 +420,13 @@ impl Catalog {
     }
 }
 
+/// Takes parts out of the owners of parts.
+fn forget(owners: &mut HashMap<Oid, Oid>, parts: impl Iterator<Item = Oid>) {
+    for part in parts {
+        owners.remove(&part);
+    }
+}
+
 impl Table {
     /// True if it was analyzed when it had rows. One that had none has filled since then, most likely.
     pub fn is_analyzed(&self) -> bool {
@@ -405,6 +441,12 @@ impl Table {
     /// The index with this identifier, the primary key's too.
     pub fn index(&self, oid: Oid) -> Option<&Index> {
         self.all_indexes().find(|index| index.oid == oid)
+    }
+    /// The identifiers of its indexes, its constraints and the types of its rows.
+    pub fn identified_parts(&self) -> impl Iterator<Item = Oid> {
+        let indexes = self.all_indexes().map(|index| index.oid);
+        let constraints = self.constraints().filter_map(|constraint| constraint.oid(self));
+        indexes.chain(constraints).chain(row_types(self.oid))
     }
     /// Its indexes, the primary key's first.
     pub fn all_indexes(&self) -> impl Iterator<Item = &Index> {

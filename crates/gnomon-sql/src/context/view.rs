@@ -241,12 +241,11 @@ impl View {
         if let Some(sequence) = catalog.sequence_by_oid(oid) {
             return Some((sequence.schema.clone(), sequence.name.clone()));
         }
-        if let Some(view) = catalog.views().find(|view| view.oid == oid) {
+        if let Some(view) = catalog.view_by_oid(oid) {
             return Some((view.schema.clone(), view.name.clone()));
         }
-        catalog
-            .tables()
-            .find_map(|table| table.index(oid).map(|index| (table.schema.clone(), index.name.clone())))
+        let (table, index) = catalog.index_by_oid(oid)?;
+        Some((table.schema.clone(), index.name.clone()))
     }
 
     /// The identifier of a schema.

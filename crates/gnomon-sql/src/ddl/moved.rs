@@ -237,7 +237,7 @@ fn queries_that_follow(
 /// Keeps the new queries of views, each of which is bound before.
 pub(super) fn put_queries(ddl: &mut Ddl<'_>, following: Vec<(Oid, Query)>) -> Result<()> {
     for (oid, query) in following {
-        let found = ddl.session.catalog().views().find(|view| view.oid == oid).cloned();
+        let found = ddl.session.catalog().view_by_oid(oid).cloned();
         let Some(view): Option<Arc<View>> = found else { continue };
         let bound = ddl
             .session

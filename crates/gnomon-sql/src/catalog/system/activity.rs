@@ -252,7 +252,7 @@ pub(super) fn claim_list(system: System<'_>, rows: &mut Rows) {
             executor => format!("executor {executor}"),
         });
         let relation = match lock.table {
-            NAMED => system.objects().find(|object| u64::from(object.oid()) == lock.space),
+            NAMED => u32::try_from(lock.space).ok().and_then(|oid| system.object(oid)),
             _ => trees.get(&lock.space).copied().filter(|_| partitions.is_none()),
         };
         let key = partitions.as_deref().unwrap_or(&lock.part);

@@ -228,11 +228,11 @@ impl System<'_> {
                 or_null(self.constraint_definition(*oid, pretty).map(text))
             }
             ("pg_get_viewdef", [Datum::Oid(oid), rest @ ..]) => {
-                let view = self.catalog().views().find(|view| view.oid == *oid);
+                let view = self.catalog().view_by_oid(*oid);
                 or_null(view.map(|view| text(self.view_text(view, view_style(rest)))))
             }
             ("pg_get_ruledef", [Datum::Oid(oid), rest @ ..]) => {
-                let view = self.catalog().views().find(|view| view.rule_oid() == *oid);
+                let view = self.catalog().view_by_rule(*oid);
                 let is_pretty = matches!(rest, [Datum::Bool(true)]);
                 or_null(view.map(|view| text(self.rule_text(view, is_pretty))))
             }
@@ -377,14 +377,12 @@ impl System<'_> {
     }
 
     fn constraint_definition(&self, oid: Oid, pretty: bool) -> Option<String> {
-        self.catalog().tables_and_partitions().find_map(|table| {
-            let is_it = |constraint: &Constraint<'_>| constraint.oid(table) == Some(oid);
-            Some(match table.constraints().find(is_it)? {
-                Constraint::PrimaryKey(index) => definitions::key(table, index, true),
-                Constraint::Unique(index) => definitions::key(table, index, false),
-                Constraint::Check(check) => format!("CHECK ({})", self.check_text(table, check, pretty)),
-                Constraint::NotNull(_) => return None,
-            })
+        let (table, constraint) = self.catalog().constraint_by_oid(oid)?;
+        Some(match constraint {
+            Constraint::PrimaryKey(index) => definitions::key(table, index, true),
+            Constraint::Unique(index) => definitions::key(table, index, false),
+            Constraint::Check(check) => format!("CHECK ({})", self.check_text(table, check, pretty)),
+            Constraint::NotNull(_) => return None,
         })
     }
 

@@ -106,7 +106,7 @@ fn description_of(system: System<'_>, class: Oid, id: Oid, column: i32) -> Optio
         PG_OPERATOR => Some(named("operator", &shown(Type::Regoperator)?)),
         PG_COLLATION => Some(named("collation", &shown(Type::Regcollation)?)),
         PG_REWRITE => {
-            let view = system.catalog().views().find(|view| view.rule_oid() == id)?;
+            let view = system.catalog().view_by_rule(id)?;
             Some(format!("rule _RETURN on {}", described_relation(system, view.oid)?))
         }
         PG_CONSTRAINT => {
@@ -190,10 +190,8 @@ fn column_name(system: System<'_>, id: Oid, number: usize) -> Option<String> {
 
 /// The table and the name of a constraint.
 fn constraint_of(system: System<'_>, id: Oid) -> Option<(Oid, &str)> {
-    system.catalog().tables_and_partitions().find_map(|table| {
-        let constraint = table.constraints().find(|constraint| constraint.oid(table) == Some(id))?;
-        Some((table.oid, constraint.name()?))
-    })
+    let (table, constraint) = system.catalog().constraint_by_oid(id)?;
+    Some((table.oid, constraint.name()?))
 }
 
 /// The table and the position of the column that a default is of.
@@ -227,7 +225,7 @@ fn identity(system: System<'_>, class: Oid, id: Oid, column: i32) -> Option<Iden
             Some(identity_on(system, table, "table constraint", name)?.0)
         }
         PG_REWRITE => {
-            let view = system.catalog().views().find(|view| view.rule_oid() == id)?;
+            let view = system.catalog().view_by_rule(id)?;
             let (identity, full) = identity_on(system, view.oid, "rule", "_RETURN")?;
             Some(Identity { schema: None, full, ..identity })
         }

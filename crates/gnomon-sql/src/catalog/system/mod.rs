@@ -330,7 +330,12 @@ impl<'a> System<'a> {
     }
 
     fn object(&self, oid: Oid) -> Option<Object<'a>> {
-        self.objects().find(|object| object.oid() == oid)
+        let catalog = self.catalog();
+        let table = catalog.table_by_oid(oid).map(|table| Object::Table(table));
+        let index = || catalog.index_by_oid(oid).map(|(table, index)| Object::Index(table, index));
+        let sequence = || catalog.sequence_by_oid(oid).map(|sequence| Object::Sequence(sequence));
+        let view = || catalog.view_by_oid(oid).map(|view| Object::View(view));
+        table.or_else(index).or_else(sequence).or_else(view)
     }
 
     fn schema_oid(&self, name: &str) -> Option<Oid> {

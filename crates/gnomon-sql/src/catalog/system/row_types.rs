@@ -7,7 +7,7 @@ use super::{
     reference,
 };
 use crate::{
-    catalog::model::{Oid, derived_oid, is_derived},
+    catalog::model::{self, Oid, is_derived},
     functions::quote_ident,
     types::Datum,
 };
@@ -39,7 +39,8 @@ impl RowType {
 
     /// Its `pg_type.oid`.
     pub(super) fn oid(self) -> Oid {
-        derived_oid(self.relation, if self.is_array { "type[]" } else { "type" })
+        let [row, array] = model::row_types(self.relation);
+        if self.is_array { array } else { row }
     }
 }
 
@@ -51,12 +52,15 @@ fn relations_with_rows(system: System<'_>) -> impl Iterator<Item = Oid> {
 
 /// The type of rows with this `pg_type.oid`.
 pub(super) fn row_type(system: System<'_>, oid: Oid) -> Option<RowType> {
-    if !is_derived(oid) {
-        return None;
+    let of = |relation: Oid| {
+        let row = RowType::of(relation);
+        [row, row.array()].into_iter().find(|ty| ty.oid() == oid)
+    };
+    match system.catalog().owner(oid) {
+        Some(relation) => of(relation),
+        None if is_derived(oid) => reference::RELATIONS.iter().find_map(|relation| of(relation.oid)),
+        None => None,
     }
-    let types = relations_with_rows(system).map(RowType::of);
-    let mut types = types.flat_map(|row| [row, row.array()]);
-    types.find(|ty| ty.oid() == oid)
 }
 
 /// The type of the rows of a relation of this name, or of arrays of them. An array's name begins with `_` too.
