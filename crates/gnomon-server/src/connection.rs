@@ -159,11 +159,7 @@ struct Connection<'a> {
 impl Connection<'_> {
     /// Tells the client what it needs to know before its first statement.
     fn greet(&mut self) -> Result<(), End> {
-        let encoding = self.session.client_encoding();
-        self.wire.set_encoding(encoding);
-        for (name, value) in self.session.reported_parameters() {
-            message::put_parameter_status(self.wire.output(), encoding, name, &value).map_err(End::by)?;
-        }
+        self.tell_settings()?;
         let peer = self.peer;
         put(self.wire.output(), b'K', |out| {
             out.extend_from_slice(&peer.id.to_be_bytes());
@@ -181,20 +177,19 @@ impl Connection<'_> {
         }
     }
 
-    /// Tells the client of an encoding that holds again, since an error has undone its change.
-    fn tell_encoding(&mut self) -> Result<(), End> {
+    /// Tells the client of its settings, later of those that have changed, also if an error has undone a change.
+    fn tell_settings(&mut self) -> Result<(), End> {
         let encoding = self.session.client_encoding();
-        if encoding == self.wire.encoding() {
-            return Ok(());
-        }
         self.wire.set_encoding(encoding);
-        message::put_parameter_status(self.wire.output(), encoding, "client_encoding", encoding.name())
-            .map_err(End::by)
+        for (name, value) in self.session.untold_parameters() {
+            message::put_parameter_status(self.wire.output(), encoding, name, &value).map_err(End::by)?;
+        }
+        Ok(())
     }
 
     fn ready(&mut self) -> Result<(), End> {
         self.is_ready = true;
-        self.tell_encoding()?;
+        self.tell_settings()?;
         message::put_ready(self.wire.output(), self.session.status());
         self.wire.flush()
     }

@@ -253,13 +253,8 @@ impl Sink for WireSink<'_> {
         self.pace()
     }
 
-    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
-        if name == "client_encoding" {
-            self.wire.set_encoding(Encoding::named(value).unwrap_or(Encoding::UTF8));
-        }
-        let encoding = self.wire.encoding();
-        message::put_parameter_status(self.wire.output(), encoding, name, value)?;
-        self.pace()
+    fn encoding(&mut self, encoding: Encoding) {
+        self.wire.set_encoding(encoding);
     }
 
     fn copy_out(&mut self, binary: bool, columns: usize) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::{
     Notice, Result,
     query::ResultColumn,
-    types::{Context, Datum},
+    types::{Context, Datum, encoding::Encoding},
 };
 
 /// The command tag that a statement reports when it is done.
@@ -34,8 +34,8 @@ pub trait Sink {
     fn empty(&mut self) -> Result<()>;
     /// A notice or warning.
     fn notice(&mut self, notice: Notice) -> Result<()>;
-    /// A setting that clients are told of has changed (`TimeZone`, `client_encoding`, ...).
-    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()>;
+    /// The client has another encoding from here on.
+    fn encoding(&mut self, _: Encoding) {}
     /// COPY TO STDOUT begins: whether binary, and how many columns; its data follow by [`Sink::copy_data`].
     fn copy_out(&mut self, binary: bool, columns: usize) -> Result<()>;
     /// A piece of COPY TO output: a row, or what comes before the first or after the last one.

@@ -94,10 +94,6 @@ impl Sink for Ignored<'_, '_> {
         Ok(())
     }
 
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<(), SqlError> {
-        Ok(())
-    }
-
     fn copy_out(&mut self, _: bool, _: usize) -> Result<(), SqlError> {
         Ok(())
     }

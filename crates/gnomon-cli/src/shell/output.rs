@@ -257,10 +257,6 @@ impl Sink for Printer<'_> {
         Ok(())
     }
 
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
         Ok(())
     }

@@ -155,7 +155,7 @@ fn transaction_states_and_errors() {
     assert_eq!(raw.query("ROLLBACK"), "CZI");
     // A change that clients are told of.
     let messages = raw.query_messages("SET application_name = 'other'");
-    assert_eq!(kinds(&messages), "SCZI");
+    assert_eq!(kinds(&messages), "CSZI");
     assert_eq!(field(&messages, "application_name"), Some("other"));
     assert!(server.handle.metrics().errors >= 4);
 }

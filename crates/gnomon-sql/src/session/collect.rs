@@ -89,10 +89,6 @@ impl Sink for Rows {
         Ok(())
     }
 
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn mark(&mut self) -> Option<Mark> {
         Some(Mark::default())
     }

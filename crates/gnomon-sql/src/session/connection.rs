@@ -29,6 +29,8 @@ pub struct Session {
     pub(super) texts: Texts,
     /// The portals that were run in the transaction in progress.
     pub(super) pipeline: Pipeline,
+    /// The settings as the client knows them, once it was told.
+    told: Option<Settings>,
 }
 
 impl SqlDatabase {
@@ -41,6 +43,7 @@ impl SqlDatabase {
             procedures: Procedures::default(),
             texts: Texts::default(),
             pipeline: Pipeline::default(),
+            told: None,
         })
     }
 }
@@ -66,9 +69,16 @@ impl Session {
         self.context.settings.encoding()
     }
 
-    /// The settings that a client is told of when it connects: names and values.
-    pub fn reported_parameters(&self) -> Vec<(&'static str, String)> {
-        self.context.settings.reported().collect()
+    /// Returns the settings that the client is to be told of, names and values: at first all that clients are told of,
+    /// then those of them that have changed since this was asked last.
+    pub fn untold_parameters(&mut self) -> Vec<(&'static str, String)> {
+        let settings = &self.context.settings;
+        let untold = match &self.told {
+            Some(told) => settings.changes_since(told),
+            None => settings.reported().collect(),
+        };
+        self.told = Some(settings.clone());
+        untold
     }
 
     /// Runs a text of statements, as the simple protocol does. After an error the rest of them is not run, and the
@@ -137,12 +147,14 @@ impl Session {
         Ok((parsed.map_err(|error| error.located_in(sql))?, memory))
     }
 
-    /// Reports a statement complete, with the settings that it changed.
+    /// Reports a statement complete, whose results had the encoding from before it.
     pub(super) fn report(&mut self, tag: &Tag, before: &Settings, sink: &mut dyn Sink) -> Result<()> {
-        for (name, value) in self.context.settings.changes_since(before) {
-            sink.parameter_status(name, &value)?;
+        sink.complete(tag)?;
+        let encoding = self.context.settings.encoding();
+        if encoding != before.encoding() {
+            sink.encoding(encoding);
         }
-        sink.complete(tag)
+        Ok(())
     }
 
     /// Runs one statement.

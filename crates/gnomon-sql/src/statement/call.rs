@@ -113,10 +113,6 @@ impl Sink for FirstRow {
         Ok(())
     }
 
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
         Err(SqlError::unsupported("COPY in a procedure"))
     }

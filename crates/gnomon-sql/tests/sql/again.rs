@@ -125,9 +125,6 @@ impl Sink for Tape {
     fn notice(&mut self, notice: Notice) -> Result<()> {
         self.push(notice.report().message.clone())
     }
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
         Ok(())
     }

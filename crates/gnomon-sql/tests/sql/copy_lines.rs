@@ -89,9 +89,6 @@ impl Sink for Feed<'_> {
     fn notice(&mut self, notice: gnomon_sql::Notice) -> gnomon_sql::Result<()> {
         self.inner.notice(notice)
     }
-    fn parameter_status(&mut self, name: &str, value: &str) -> gnomon_sql::Result<()> {
-        self.inner.parameter_status(name, value)
-    }
     fn copy_out(&mut self, _: bool, _: usize) -> gnomon_sql::Result<()> {
         Ok(())
     }

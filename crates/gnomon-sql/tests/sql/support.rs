@@ -24,8 +24,6 @@ pub struct Collect {
     pub tags: Vec<String>,
     /// Notices and warnings.
     pub notices: Vec<String>,
-    /// Settings that clients are told of.
-    pub parameters: Vec<(String, String)>,
 }
 
 struct Data(Option<Vec<u8>>);
@@ -67,10 +65,6 @@ impl Sink for Collect {
     }
     fn notice(&mut self, notice: Notice) -> Result<()> {
         self.notices.push(notice.report().message.clone());
-        Ok(())
-    }
-    fn parameter_status(&mut self, name: &str, value: &str) -> Result<()> {
-        self.parameters.push((name.to_owned(), value.to_owned()));
         Ok(())
     }
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {

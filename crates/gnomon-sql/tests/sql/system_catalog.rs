@@ -54,9 +54,6 @@ impl Sink for Lines {
     fn notice(&mut self, _: Notice) -> Result<()> {
         Ok(())
     }
-    fn parameter_status(&mut self, _: &str, _: &str) -> Result<()> {
-        Ok(())
-    }
     fn copy_out(&mut self, _: bool, _: usize) -> Result<()> {
         unreachable!("no fixture copies")
     }
