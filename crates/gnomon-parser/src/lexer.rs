@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The longest name, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 63;
+pub const NAME_BYTES_MAX: usize = 63;
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -485,7 +485,7 @@ pub(crate) fn fold(word: &str) -> Box<str> {
 }
 
 /// Cuts a name to its length.
-pub(crate) fn truncate(name: &str) -> &str {
+pub fn truncate(name: &str) -> &str {
     let mut end = name.len().min(NAME_BYTES_MAX);
     while !name.is_char_boundary(end) {
         end -= 1;

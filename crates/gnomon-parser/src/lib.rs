@@ -27,6 +27,7 @@ pub use self::{
     ast::Statement,
     error::{Error, ErrorKind, Result},
     keyword::Keyword,
+    lexer::{NAME_BYTES_MAX, truncate},
     parse::{Parsed, Watch},
     position::Position,
     string_rules::StringRules,

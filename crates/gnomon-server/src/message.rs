@@ -369,7 +369,7 @@ fn put_whole(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Dec
     done
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     // PostgreSQL limits columns to 1664 and parameters to 65535; the decoder and the planner keep both.
     out.extend_from_slice(&u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes());
 }

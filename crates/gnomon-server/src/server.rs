@@ -34,7 +34,7 @@ use gnomon_engine::{
 };
 use gnomon_sql::session::SqlDatabase;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     net::sockopt,
 };
 
@@ -46,7 +46,7 @@ use crate::{
     scram,
     throttle::Throttle,
     tls::ClientCertificates,
-    wire::Socket,
+    wire::{Socket, timespec},
 };
 
 /// Interval at which the server looks around while it has clients.
@@ -493,10 +493,7 @@ fn prepare(socket: &Socket) -> io::Result<()> {
 }
 
 fn poll_fds(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<()> {
-    let timeout = timeout.map(|timeout| Timespec {
-        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    });
+    let timeout = timeout.map(timespec);
     match poll(fds, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -93,7 +93,7 @@ impl<'a> WireSink<'a> {
         let out = self.wire.output();
         out.push(b'D');
         out.extend_from_slice(&u32::try_from(whole).unwrap_or(u32::MAX).to_be_bytes());
-        out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
+        message::put_count(out, row.len());
         for (index, (datum, length)) in row.iter().zip(lengths).enumerate() {
             let Some(length) = length else {
                 self.wire.output().extend_from_slice(&(-1i32).to_be_bytes());
@@ -199,7 +199,7 @@ impl Sink for WireSink<'_> {
         let (encoding, out) = (self.wire.encoding(), self.wire.output());
         let start = out.len();
         out.extend_from_slice(b"D\0\0\0\0");
-        out.extend_from_slice(&u16::try_from(row.len()).unwrap_or(u16::MAX).to_be_bytes());
+        message::put_count(out, row.len());
         for (index, datum) in row.iter().enumerate() {
             let at = out.len();
             if datum.is_null() {

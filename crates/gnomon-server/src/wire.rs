@@ -44,6 +44,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// A read of what was refused counts as so many bytes at least, so that a slow client does not hold its connection.
 const DRAINED_BYTES_MIN: usize = 1 << 10;
 
+/// A duration as system calls take it.
+pub fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
 /// A stream socket. Clones share its file descriptor.
 #[derive(Clone, Debug)]
 pub enum Socket {
@@ -487,11 +495,7 @@ impl Wire {
     pub fn wait_unless_gone(&self, time: Duration) -> Result<(), End> {
         let socket = self.channel.socket().ok_or(End::Gone)?;
         let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::RDHUP)];
-        let timeout = Timespec {
-            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        match poll(&mut fds, Some(&timeout)) {
+        match poll(&mut fds, Some(&timespec(time))) {
             Ok(0) | Err(rustix::io::Errno::INTR) => Ok(()),
             _ => Err(End::Gone),
         }

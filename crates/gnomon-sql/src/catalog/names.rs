@@ -1,7 +1,8 @@
 //! Names for objects that were given none.
 
-/// The longest name, in bytes. The parser cuts those of statements.
-const NAME_BYTES_MAX: usize = 63;
+use gnomon_parser::NAME_BYTES_MAX;
+
+use crate::types::text::cut_at_character;
 
 /// A name for an index that was given none.
 pub fn choose_index_name(
@@ -15,14 +16,6 @@ pub fn choose_index_name(
         (_, true) => choose_name(table, &columns.join("_"), "key", taken),
         _ => choose_name(table, &columns.join("_"), "idx", taken),
     }
-}
-
-fn shorten(name: &str, bytes_max: usize) -> &str {
-    let mut end = name.len().min(bytes_max);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    &name[..end]
 }
 
 /// A name for an object that was given none: `table_column_suffix`, with a number if that is taken. The longer of
@@ -41,7 +34,8 @@ pub fn choose_name(table: &str, columns: &str, suffix: &str, taken: impl Fn(&str
                     column_bytes -= 1;
                 }
             }
-            let (table, columns) = (shorten(table, table_bytes), shorten(columns, column_bytes));
+            let table = cut_at_character(table, table_bytes);
+            let columns = cut_at_character(columns, column_bytes);
             if columns.is_empty() {
                 format!("{table}_{suffix}")
             } else {
@@ -65,6 +59,6 @@ mod tests {
         let long = choose_name(&"t".repeat(60), &"c".repeat(40), "check", none);
         assert_eq!(long.len(), NAME_BYTES_MAX);
         assert!(long.ends_with("_check"));
-        assert_eq!(shorten("äöü", 3), "ä");
+        assert_eq!(cut_at_character("äöü", 3), "ä");
     }
 }

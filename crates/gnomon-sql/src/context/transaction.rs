@@ -300,8 +300,8 @@ impl SessionContext {
         }
     }
 
-    /// The engine's transaction for a statement; `reads_only` tells that it neither writes nor locks rows, `alone`
-    /// that no other statement is in its transaction. `after` is a commit that it must see.
+    /// The engine's transaction for a statement; `reads_only` tells that it neither writes nor locks rows. `after` is
+    /// a commit that it must see.
     ///
     /// Statements that only read run in the engine's read-only transactions, which see durable commits only, as
     /// long as nothing else is asked of their transaction. Under READ COMMITTED each statement has a snapshot of

@@ -15,6 +15,7 @@ use crate::{
     Result, SqlError, SqlState,
     catalog::system::PreparedTransaction,
     sink::{Tag, tag},
+    types::text::cut_at_character,
 };
 
 /// The version of the note.
@@ -32,8 +33,7 @@ struct Note {
 
 /// As much of a name as is kept.
 fn kept(name: &str) -> &str {
-    let end = (0..=NAME_BYTES_MAX.min(name.len())).rfind(|end| name.is_char_boundary(*end));
-    &name[..end.unwrap_or_default()]
+    cut_at_character(name, NAME_BYTES_MAX)
 }
 
 impl Note {

@@ -15,7 +15,10 @@ use super::{
     SessionOptions,
     progress::{Progress, ProgressBoard},
 };
-use crate::catalog::system::{Activity, ConnectedBy, Encryption};
+use crate::{
+    catalog::system::{Activity, ConnectedBy, Encryption},
+    types::text::cut_at_character,
+};
 
 /// How much of a statement's text is shown, in bytes: PostgreSQL's default of `track_activity_query_size`, whose last
 /// byte ends the text.
@@ -24,12 +27,6 @@ const QUERY_BYTES_MAX: usize = 1023;
 /// The part of a statement's text that is shown.
 pub(crate) fn shown_query(text: &str) -> &str {
     cut_at_character(text, QUERY_BYTES_MAX)
-}
-
-/// The beginning of a text, of at most so many bytes.
-pub(crate) fn cut_at_character(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rfind(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
 }
 
 /// The sessions that are open.

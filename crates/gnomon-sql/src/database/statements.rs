@@ -10,8 +10,7 @@ use std::{collections::HashMap, time::Duration};
 use gnomon_engine::sync::{Arc, Mutex, RwLock};
 use gnomon_parser::general::GeneralText;
 
-use super::registry::cut_at_character;
-use crate::catalog::system::StatementStatistics;
+use crate::{catalog::system::StatementStatistics, types::text::cut_at_character};
 
 /// The most forms that are kept: `pg_stat_statements.max`.
 pub(crate) const ENTRIES_MAX: usize = 5000;

@@ -3,6 +3,8 @@
 //! A value is its text, with the names of roles. It is always written in the same way, so that equal items have equal
 //! texts.
 
+use gnomon_parser::NAME_BYTES_MAX;
+
 use super::{Environment, Type};
 use crate::{Result, SqlError, SqlState};
 
@@ -26,9 +28,6 @@ pub const RIGHTS: [(char, &str); 14] = [
 
 /// The role that grants where an item names none.
 const OWNER: u32 = 10;
-
-/// The longest name of a role, in bytes.
-const NAME_BYTES_MAX: usize = 63;
 
 /// An item of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

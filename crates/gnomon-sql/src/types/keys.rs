@@ -76,15 +76,6 @@ pub(super) fn encode_text(out: &mut Vec<u8>, text: &str) {
     encode_bytes(out, text.as_bytes());
 }
 
-/// The key of several columns; shorter than `columns` if there are fewer values (a prefix).
-pub fn encode_row(datums: &[Datum], columns: &[KeyColumn]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(datums.len() * 9);
-    for (datum, column) in datums.iter().zip(columns) {
-        encode(&mut out, datum, column.descending, column.nulls_first);
-    }
-    out
-}
-
 /// The least key above all keys that begin with `prefix`; none if there is no such key.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;

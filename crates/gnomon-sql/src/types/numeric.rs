@@ -34,6 +34,13 @@ pub(super) const DISPLAY_SCALE_MAX: i64 = 1_000;
 /// Significant digits that division and the transcendental functions give at least.
 pub(super) const SIGNIFICANT_DIGITS_MIN: i64 = 16;
 
+/// Two unscaled integers with their scales, brought to the larger scale, and that scale.
+fn aligned((a, a_scale): (BigInt, i64), (b, b_scale): (BigInt, i64)) -> (BigInt, BigInt, i64) {
+    let scale = a_scale.max(b_scale);
+    let widened = |unscaled: BigInt, own: i64| unscaled * pow10((scale - own).unsigned_abs());
+    (widened(a, a_scale), widened(b, b_scale), scale)
+}
+
 /// 10 to the power of `n`.
 pub(super) fn pow10(n: u64) -> BigInt {
     match u32::try_from(n) {
@@ -351,9 +358,8 @@ impl Numeric {
     pub(crate) fn add_exactly(&self, other: &Numeric) -> Numeric {
         match (self.parts(), other.parts()) {
             (Some((_, a, a_scale)), Some((_, b, b_scale))) => {
-                let scale = a_scale.max(b_scale);
-                let widened = |unscaled: BigInt, own: i64| unscaled * pow10((scale - own).unsigned_abs());
-                Numeric::new(widened(a, a_scale) + widened(b, b_scale), scale)
+                let (a, b, scale) = aligned((a, a_scale), (b, b_scale));
+                Numeric::new(a + b, scale)
             }
             // Nothing overflows beside a special value.
             _ => self.add(other).unwrap_or(Numeric::NaN),
@@ -442,9 +448,7 @@ impl Numeric {
                 if b.is_zero() {
                     return Err(division_by_zero());
                 }
-                let scale = a_scale.max(b_scale);
-                let a = a * pow10((scale - a_scale).unsigned_abs());
-                let b = b * pow10((scale - b_scale).unsigned_abs());
+                let (a, b, _) = aligned((a, a_scale), (b, b_scale));
                 Numeric::checked(a / b, 0)
             }
             _ => self.div(other),
@@ -461,9 +465,7 @@ impl Numeric {
                 if b.is_zero() {
                     return Err(division_by_zero());
                 }
-                let scale = a_scale.max(b_scale);
-                let a = a * pow10((scale - a_scale).unsigned_abs());
-                let b = b * pow10((scale - b_scale).unsigned_abs());
+                let (a, b, scale) = aligned((a, a_scale), (b, b_scale));
                 Ok(Numeric::new(a % b, scale))
             }
             _ if self.is_nan() || other.is_nan() => Ok(Numeric::NaN),
@@ -575,9 +577,7 @@ impl Ord for Numeric {
         if a.sign() != b.sign() {
             return a.sign().cmp(&b.sign());
         }
-        let scale = a_scale.max(b_scale);
-        let a = a * pow10((scale - a_scale).unsigned_abs());
-        let b = b * pow10((scale - b_scale).unsigned_abs());
+        let (a, b, _) = aligned((a, a_scale), (b, b_scale));
         a.cmp(&b)
     }
 }

@@ -488,6 +488,25 @@ fn named_columns(name: String, columns: Vec<ScopeColumn>, joined: &[ScopeRelatio
     }
 }
 
+/// A relation whose rows are computed, with the columns that its alias renames.
+fn computed(
+    name: String,
+    columns: Vec<ScopeColumn>,
+    alias: Option<&Alias>,
+    whole: WholeRow,
+) -> Result<ScopeRelation> {
+    Ok(ScopeRelation {
+        schema: None,
+        columns: rename(columns, alias, "table")?,
+        name,
+        aliased: None,
+        system_columns: Vec::new(),
+        stored: None,
+        joined: None,
+        whole,
+    })
+}
+
 fn plan_item(
     plan: Plan,
     (columns, hidden): (&[ResultColumn], usize),
@@ -505,16 +524,9 @@ fn plan_item(
         attribute: column.attribute,
         is_hidden: position >= columns.len().saturating_sub(hidden),
     });
-    let relation = ScopeRelation {
-        schema: None,
-        columns: rename(scope_columns.collect(), alias, "table")?,
-        name,
-        aliased: None,
-        system_columns: Vec::new(),
-        stored: None,
-        joined: None,
-        whole: WholeRow::told_by(base + columns.len()),
-    };
+    let whole = WholeRow::told_by(base + columns.len());
+    let scope_columns = scope_columns.collect();
+    let relation = computed(name, scope_columns, alias, whole)?;
     Ok(cx.item(FromKind::Plan(plan), relation, columns.len() + 1, params))
 }
 
@@ -547,16 +559,8 @@ fn functions_item(
         attribute: 0,
         is_hidden: false,
     });
-    let relation = ScopeRelation {
-        schema: None,
-        columns: rename(scope_columns.collect(), alias, "table")?,
-        name,
-        aliased: None,
-        system_columns: Vec::new(),
-        stored: None,
-        joined: None,
-        whole,
-    };
+    let scope_columns = scope_columns.collect();
+    let relation = computed(name, scope_columns, alias, whole)?;
     Ok(cx.item(FromKind::Functions { functions, ordinality }, relation, columns.len() + 1, params))
 }
 

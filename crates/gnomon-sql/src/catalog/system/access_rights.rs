@@ -197,7 +197,10 @@ impl System<'_> {
                 SqlError::new(SqlState::INVALID_SCHEMA_NAME, message)
             })?,
             Kind::Type => self.by_name(Type::Regtype, name)?,
-            Kind::Language => objects::language_named(name).ok_or_else(|| undefined("language", name))?,
+            Kind::Language => {
+                let found = reference::object_named("pg_language", name);
+                found.ok_or_else(|| undefined("language", name))?
+            }
             Kind::Tablespace => objects::tablespace_named(name)?,
             Kind::Server => return Err(undefined("server", name)),
             Kind::Wrapper => return Err(undefined("foreign-data wrapper", name)),
@@ -224,7 +227,7 @@ impl System<'_> {
             Kind::Function => {
                 reference::function_by_oid(oid).is_some() || self.catalog().procedure_by_oid(oid).is_some()
             }
-            Kind::Language => objects::has_language(oid),
+            Kind::Language => reference::has_row("pg_language", oid),
             Kind::Schema => self.schema_name(oid).is_some(),
             Kind::Tablespace => objects::tablespace_name(oid).is_some(),
             Kind::Type => reference::type_by_oid(oid).is_some(),

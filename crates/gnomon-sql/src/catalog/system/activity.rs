@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     AdvisoryLock, ConnectedBy, DATABASE, OWNER, Object, System,
-    builder::{Rows, oid, option, string, strings, yes},
+    builder::{Rows, count, oid, option, string, strings, yes},
     reference,
 };
 use crate::{
@@ -147,16 +147,14 @@ pub(super) fn progress_list(system: System<'_>, rows: &mut Rows) {
             ("relid", oid(progress.table)),
             ("relname", string(progress.table_name)),
             ("command", string(progress.command)),
-            ("rows_done", Datum::Int8(i64::try_from(progress.rows).unwrap_or(i64::MAX))),
+            ("rows_done", count(progress.rows)),
             ("started", Datum::Timestamptz(progress.started)),
         ]);
     }
 }
 
 pub(super) fn cluster_list(system: System<'_>, rows: &mut Rows) {
-    let number = |number: Option<u64>| {
-        option(number.map(|number| Datum::Int8(i64::try_from(number).unwrap_or(i64::MAX))))
-    };
+    let number = |number: Option<u64>| option(number.map(count));
     for member in system.state.cluster().map_or_else(Vec::new, |cluster| cluster.members()) {
         rows.add([
             ("name", string(member.name)),
@@ -177,7 +175,7 @@ pub(super) fn cluster_transactions(system: System<'_>, rows: &mut Rows) {
         rows.add([
             ("level", string(ended.level)),
             ("outcome", string(ended.outcome)),
-            ("transactions", Datum::Int8(i64::try_from(ended.count).unwrap_or(i64::MAX))),
+            ("transactions", count(ended.count)),
         ]);
     }
 }

@@ -70,6 +70,11 @@ pub(super) fn int(value: usize) -> Datum {
     Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
 }
 
+/// As bigint.
+pub(super) fn count(value: u64) -> Datum {
+    Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
 pub(super) fn option(value: Option<Datum>) -> Datum {
     value.unwrap_or(Datum::Null)
 }

@@ -12,7 +12,10 @@ use super::{
     builder::{Rows, int, letter, oid, string},
     default_oid,
     extensions::{EXTENSIONS, Extension},
-    reference,
+    reference::{
+        self, PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_EXTENSION, PG_NAMESPACE, PG_PROC, PG_REWRITE, PG_TYPE,
+        SHARED,
+    },
     relations::column_numbers_in,
     row_types::RowType,
     uses::{relations_of_expression, relations_of_query},
@@ -24,21 +27,6 @@ use crate::{
     },
     syntax::parse_query,
 };
-
-/// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
-pub(super) const PG_CLASS: Oid = 1259;
-pub(super) const PG_PROC: Oid = 1255;
-pub(super) const PG_NAMESPACE: Oid = 2615;
-pub(super) const PG_CONSTRAINT: Oid = 2606;
-pub(super) const PG_ATTRDEF: Oid = 2604;
-pub(super) const PG_REWRITE: Oid = 2618;
-pub(super) const PG_TYPE: Oid = 1247;
-pub(super) const PG_EXTENSION: Oid = 3079;
-pub(super) const PG_AUTHID: Oid = 1260;
-pub(super) const PG_DATABASE: Oid = 1262;
-pub(super) const PG_TABLESPACE: Oid = 1213;
-/// The catalogs of objects that all databases of a server share.
-pub(super) const SHARED: [Oid; 3] = [PG_AUTHID, PG_DATABASE, PG_TABLESPACE];
 
 /// PostgreSQL's first identifier of objects that a database can do without, such as the views of its catalogs.
 const FIRST_UNPINNED: Oid = 12_000;

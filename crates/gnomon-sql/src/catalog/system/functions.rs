@@ -4,12 +4,12 @@
 //! does not fail when an object is dropped meanwhile.
 
 use super::{
-    ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights, definitions,
-    dependencies::{PG_CLASS, SHARED},
-    display, facts, identity, information,
+    ConnectedBy, Object, SERVER_VERSION, System, SystemState, access_rights,
+    builder::{count, option, string},
+    definitions, display, facts, identity, information,
     names::quote,
     objects,
-    reference::{self, BuiltIn},
+    reference::{self, BuiltIn, PG_CLASS, SHARED},
     row_types, sets,
     shown::Style,
     sizes, statements, waiting,
@@ -58,10 +58,6 @@ pub fn call(state: &dyn SystemState, function: &str, arguments: &[Datum]) -> Opt
     system.fallible_function(function, arguments)
 }
 
-fn text(value: impl Into<Box<str>>) -> Datum {
-    Datum::Text(value.into())
-}
-
 /// The arguments of a function of the system as a declaration has them.
 fn signature(function: &BuiltIn, with_defaults: bool) -> String {
     let mut out = String::new();
@@ -103,58 +99,54 @@ fn shown_result(function: &BuiltIn) -> String {
     format!("{set}{}", shown_type(function.result, &Datum::Null))
 }
 
-fn or_null(value: Option<Datum>) -> Datum {
-    value.unwrap_or(Datum::Null)
-}
-
 impl System<'_> {
     /// Functions of the session and the server.
     fn session_function(&self, function: &str, arguments: &[Datum]) -> Option<Datum> {
         let state = self.state;
         Some(match (function, arguments) {
-            ("version", []) => text(format!("PostgreSQL {SERVER_VERSION}")),
-            ("current_user" | "session_user" | "user" | "current_role", []) => text(state.user()),
-            ("current_database" | "current_catalog", []) => text(state.database()),
-            ("current_schema", []) => or_null(self.existing_path().first().map(|schema| text(*schema))),
+            ("version", []) => string(format!("PostgreSQL {SERVER_VERSION}")),
+            ("current_user" | "session_user" | "user" | "current_role", []) => string(state.user()),
+            ("current_database" | "current_catalog", []) => string(state.database()),
+            ("current_schema", []) => option(self.existing_path().first().map(|schema| string(*schema))),
             ("current_schemas", [Datum::Bool(implicit)]) => {
                 let schemas = if *implicit { self.searched() } else { self.existing_path() };
-                Datum::Array(Scalar::Name, schemas.into_iter().map(text).collect())
+                Datum::Array(Scalar::Name, schemas.into_iter().map(string).collect())
             }
             ("pg_backend_pid", []) => Datum::Int4(state.process_id()),
             ("pg_is_in_recovery", []) => Datum::Bool(false),
             ("pg_postmaster_start_time" | "pg_conf_load_time", []) => Datum::Timestamptz(state.start_time()),
             ("inet_server_addr" | "inet_server_port" | "inet_client_addr" | "inet_client_port", []) => {
                 let addresses = state.connection().and_then(ConnectedBy::addresses);
-                or_null(addresses.map(|(client, server)| match function {
-                    "inet_server_addr" => text(server.ip().to_string()),
+                option(addresses.map(|(client, server)| match function {
+                    "inet_server_addr" => string(server.ip().to_string()),
                     "inet_server_port" => Datum::Int4(server.port().into()),
-                    "inet_client_addr" => text(client.ip().to_string()),
+                    "inet_client_addr" => string(client.ip().to_string()),
                     _ => Datum::Int4(client.port().into()),
                 }))
             }
             ("pg_client_encoding", []) => {
                 let setting = state.settings().into_iter().find(|setting| setting.name == "client_encoding");
-                or_null(setting.map(|setting| text(setting.value)))
+                option(setting.map(|setting| string(setting.value)))
             }
-            ("getdatabaseencoding", []) => text("UTF8"),
+            ("getdatabaseencoding", []) => string("UTF8"),
             ("pg_encoding_to_char", [Datum::Int4(number)]) => {
-                text(Encoding::numbered(*number).map_or("", Encoding::name))
+                string(Encoding::numbered(*number).map_or("", Encoding::name))
             }
             ("pg_char_to_encoding", [Datum::Text(name)]) => {
                 Datum::Int4(Encoding::named(name).map_or(-1, Encoding::number))
             }
-            ("txid_current", []) => Datum::Int8(i64::try_from(state.transaction_id()).unwrap_or(i64::MAX)),
+            ("txid_current", []) => count(state.transaction_id()),
             ("pg_current_xact_id", []) => Datum::Xid8(state.transaction_id()),
             ("pg_stat_reset", []) => {
                 state.reset_statistics();
-                text("")
+                string("")
             }
             ("pg_stat_statements_reset", [Datum::Oid(user), Datum::Oid(database), Datum::Int8(id)]) => {
                 statements::reset_statements(*self, *user, *database, *id);
-                text("")
+                string("")
             }
             // Statistics are read when they are asked for, and a session counts at once.
-            ("pg_stat_clear_snapshot" | "pg_stat_force_next_flush", []) => text(""),
+            ("pg_stat_clear_snapshot" | "pg_stat_force_next_flush", []) => string(""),
             ("pg_my_temp_schema", []) => Datum::Oid(0),
             ("pg_is_other_temp_schema", [_]) | ("row_security_active", [_]) => Datum::Bool(false),
             _ => return None,
@@ -179,15 +171,15 @@ impl System<'_> {
     fn object_function(&self, function: &str, arguments: &[Datum]) -> Option<Datum> {
         Some(match (function, arguments) {
             ("pg_get_userbyid", [Datum::Oid(role)]) => match self.role_name(*role) {
-                Some(name) => text(name),
-                None => text(format!("unknown (OID={role})")),
+                Some(name) => string(name),
+                None => string(format!("unknown (OID={role})")),
             },
-            ("pg_table_is_visible", [Datum::Oid(oid)]) => or_null(self.is_visible(*oid).map(Datum::Bool)),
+            ("pg_table_is_visible", [Datum::Oid(oid)]) => option(self.is_visible(*oid).map(Datum::Bool)),
             ("pg_function_is_visible", [Datum::Oid(oid)]) => {
-                or_null(display::is_visible_function(*self, *oid).map(Datum::Bool))
+                option(display::is_visible_function(*self, *oid).map(Datum::Bool))
             }
             ("pg_type_is_visible", [Datum::Oid(oid)]) => match row_types::row_type(*self, *oid) {
-                Some(row) => or_null(self.is_visible(row.relation).map(Datum::Bool)),
+                Some(row) => option(self.is_visible(row.relation).map(Datum::Bool)),
                 None => self.of_system(reference::type_by_oid(*oid).is_some()),
             },
             ("pg_operator_is_visible", [Datum::Oid(oid)]) => {
@@ -209,49 +201,49 @@ impl System<'_> {
             // There are no such objects.
             ("pg_conversion_is_visible" | "pg_statistics_obj_is_visible", [Datum::Oid(_)]) => Datum::Null,
             ("format_type", [Datum::Oid(oid), modifier]) => match row_types::row_type(*self, *oid) {
-                Some(row) => or_null(row_types::shown_row_type(*self, row).map(text)),
-                None => text(shown_type(*oid, modifier)),
+                Some(row) => option(row_types::shown_row_type(*self, row).map(string)),
+                None => string(shown_type(*oid, modifier)),
             },
             ("format_type", [Datum::Null, _]) => Datum::Null,
             ("pg_get_expr", [Datum::Text(expression), Datum::Oid(table), rest @ ..]) => {
                 let is_pretty = matches!(rest, [Datum::Bool(true)]);
-                text(self.expression_text(*table, expression, None, is_pretty))
+                string(self.expression_text(*table, expression, None, is_pretty))
             }
             ("pg_get_indexdef", [Datum::Oid(oid)]) => {
-                or_null(self.index_definition(*oid, 0, false).map(text))
+                option(self.index_definition(*oid, 0, false).map(string))
             }
             ("pg_get_indexdef", [Datum::Oid(oid), Datum::Int4(column), Datum::Bool(pretty)]) => {
-                or_null(self.index_definition(*oid, *column, *pretty).map(text))
+                option(self.index_definition(*oid, *column, *pretty).map(string))
             }
             ("pg_get_constraintdef", [Datum::Oid(oid), rest @ ..]) => {
                 let pretty = matches!(rest, [Datum::Bool(true)]);
-                or_null(self.constraint_definition(*oid, pretty).map(text))
+                option(self.constraint_definition(*oid, pretty).map(string))
             }
             ("pg_get_viewdef", [Datum::Oid(oid), rest @ ..]) => {
                 let view = self.catalog().view_by_oid(*oid);
-                or_null(view.map(|view| text(self.view_text(view, view_style(rest)))))
+                option(view.map(|view| string(self.view_text(view, view_style(rest)))))
             }
             ("pg_get_ruledef", [Datum::Oid(oid), rest @ ..]) => {
                 let view = self.catalog().view_by_rule(*oid);
                 let is_pretty = matches!(rest, [Datum::Bool(true)]);
-                or_null(view.map(|view| text(self.rule_text(view, is_pretty))))
+                option(view.map(|view| string(self.rule_text(view, is_pretty))))
             }
             ("pg_get_partkeydef", [Datum::Oid(oid)]) => {
                 let table = self.catalog().table_by_oid(*oid);
-                or_null(table.and_then(|table| definitions::partition_key(table)).map(text))
+                option(table.and_then(|table| definitions::partition_key(table)).map(string))
             }
             ("pg_get_partition_constraintdef", [Datum::Oid(oid)]) => {
                 let of = self.catalog().table_by_oid(*oid).and_then(|table| table.partition_of.as_ref());
-                or_null(of.and_then(definitions::partition_constraint).map(text))
+                option(of.and_then(definitions::partition_constraint).map(string))
             }
             ("pg_partition_ancestors", [Datum::Oid(oid)]) => {
                 Datum::Array(Scalar::Oid, self.partition_ancestors(*oid).map(Datum::Oid).collect())
             }
             ("pg_partition_root", [Datum::Oid(oid)]) => {
-                or_null(self.partition_ancestors(*oid).last().map(Datum::Oid))
+                option(self.partition_ancestors(*oid).last().map(Datum::Oid))
             }
             ("pg_tablespace_location", [Datum::Oid(oid)]) => {
-                or_null(objects::tablespace_name(*oid).map(|_| text("")))
+                option(objects::tablespace_name(*oid).map(|_| string("")))
             }
             // There are no such objects.
             (
@@ -261,21 +253,21 @@ impl System<'_> {
             // The body of a procedure is a text.
             ("pg_get_function_sqlbody", [Datum::Oid(oid)]) => {
                 let body = reference::function_by_oid(*oid).and_then(|function| function.body);
-                or_null(body.map(|body| text(body.replace("\\n", "\n"))))
+                option(body.map(|body| string(body.replace("\\n", "\n"))))
             }
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)])
                 if let Some(found) = self.catalog().procedure_by_oid(*oid) =>
             {
-                text(definitions::parameters(*self, found, function == "pg_get_function_arguments"))
+                string(definitions::parameters(*self, found, function == "pg_get_function_arguments"))
             }
             ("pg_get_function_result", [Datum::Oid(oid)]) => {
-                or_null(reference::function_by_oid(*oid).map(|function| text(shown_result(function))))
+                option(reference::function_by_oid(*oid).map(|function| string(shown_result(function))))
             }
             ("pg_get_function_arguments" | "pg_get_function_identity_arguments", [Datum::Oid(oid)]) => {
                 let with_defaults = function == "pg_get_function_arguments";
-                or_null(reference::function_by_oid(*oid).map(|found| text(signature(found, with_defaults))))
+                option(reference::function_by_oid(*oid).map(|found| string(signature(found, with_defaults))))
             }
-            ("pg_relation_is_publishable", [Datum::Oid(oid)]) => or_null(
+            ("pg_relation_is_publishable", [Datum::Oid(oid)]) => option(
                 self.relation_name(*oid)
                     .map(|_| Datum::Bool(matches!(self.object(*oid), Some(Object::Table(_))))),
             ),
@@ -288,15 +280,15 @@ impl System<'_> {
                     self.object(*oid).map(|object| self.changed_columns(&object)).unwrap_or_default();
                 Datum::Bool(position.is_some_and(|position| columns.get(position) == Some(&true)))
             }
-            ("obj_description", [Datum::Oid(oid)]) => or_null(self.comment(None, *oid, 0).map(text)),
+            ("obj_description", [Datum::Oid(oid)]) => option(self.comment(None, *oid, 0).map(string)),
             ("obj_description" | "shobj_description", [Datum::Oid(oid), Datum::Text(catalog)]) => {
                 let class = reference::relation(super::SYSTEM_SCHEMA, catalog).map(|relation| relation.oid);
                 let class = class.filter(|class| SHARED.contains(class) == (function == "shobj_description"));
-                or_null(class.and_then(|class| self.comment(Some(class), *oid, 0)).map(text))
+                option(class.and_then(|class| self.comment(Some(class), *oid, 0)).map(string))
             }
             ("col_description", [Datum::Oid(oid), Datum::Int4(number)]) => {
                 let number = u32::try_from(*number).ok().filter(|number| *number > 0);
-                or_null(number.and_then(|number| self.comment(Some(PG_CLASS), *oid, number)).map(text))
+                option(number.and_then(|number| self.comment(Some(PG_CLASS), *oid, number)).map(string))
             }
             (function, [Datum::Oid(oid)]) if function.starts_with("pg_stat_get_") => {
                 return self.relation_statistic(function, *oid);
@@ -320,25 +312,25 @@ impl System<'_> {
     fn fallible_function(&self, function: &str, arguments: &[Datum]) -> Option<Result<Datum>> {
         Some(match (function, arguments) {
             ("pg_sequence_last_value", [Datum::Oid(oid)]) => match self.catalog().sequence_by_oid(*oid) {
-                Some(sequence) => self.last_value(sequence).map(|last| or_null(last.map(Datum::Int8))),
+                Some(sequence) => self.last_value(sequence).map(|last| option(last.map(Datum::Int8))),
                 None => {
                     Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("OID {oid} is not a sequence")))
                 }
             },
             ("pg_get_viewdef", [Datum::Text(name), rest @ ..]) => {
                 self.by_name(Type::Regclass, name).and_then(|oid| match self.object(oid) {
-                    Some(Object::View(view)) => Ok(text(self.view_text(view, view_style(rest)))),
+                    Some(Object::View(view)) => Ok(string(self.view_text(view, view_style(rest)))),
                     _ => Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a view"))),
                 })
             }
             ("pg_get_functiondef", [Datum::Oid(oid)]) => {
-                self.function_definition(*oid).map(|found| or_null(found.map(text)))
+                self.function_definition(*oid).map(|found| option(found.map(string)))
             }
             ("pg_describe_object", [Datum::Oid(class), Datum::Oid(oid), Datum::Int4(column)]) => {
-                identity::described(*self, *class, *oid, *column).map(|found| or_null(found.map(text)))
+                identity::described(*self, *class, *oid, *column).map(|found| option(found.map(string)))
             }
             (_, [Datum::Text(name)]) if let Some(ty) = looked_up(function) => {
-                self.find(ty, name).map(|found| or_null(found.map(Datum::Oid)))
+                self.find(ty, name).map(|found| option(found.map(Datum::Oid)))
             }
             ("pg_get_serial_sequence", [Datum::Text(table), Datum::Text(column)]) => {
                 self.serial_sequence(table, column)
@@ -397,8 +389,8 @@ impl System<'_> {
             ));
         };
         let owned = self.catalog().sequences().find(|sequence| sequence.owner == Some((oid, position)));
-        Ok(or_null(
-            owned.map(|sequence| text(format!("{}.{}", quote(&sequence.schema), quote(&sequence.name)))),
+        Ok(option(
+            owned.map(|sequence| string(format!("{}.{}", quote(&sequence.schema), quote(&sequence.name)))),
         ))
     }
 }

@@ -2,14 +2,14 @@
 //! `pg_identify_object`, `pg_identify_object_as_address`, `pg_get_object_address`.
 
 use super::{
-    DATABASE, Object, SYSTEM_SCHEMA, System, default_oid,
-    dependencies::{
-        PG_ATTRDEF, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_REWRITE,
+    DATABASE, Object, SYSTEM_SCHEMA, System, default_oid, display,
+    names::quote,
+    objects,
+    reference::{
+        self, PG_ATTRDEF, PG_AUTHID, PG_CLASS, PG_CONSTRAINT, PG_DATABASE, PG_NAMESPACE, PG_PROC, PG_REWRITE,
         PG_TABLESPACE, PG_TYPE,
     },
-    display,
-    names::quote,
-    objects, reference, row_types,
+    row_types,
 };
 use crate::{
     Result, SqlError, SqlState,

@@ -2,30 +2,17 @@
 
 use gnomon_parser::ast::TypeName;
 
-use super::{
-    SYSTEM_SCHEMA, System, SystemState, display::catalog_of, privileges::PREDEFINED_ROLES, reference,
-    row_types,
-};
+use super::{SYSTEM_SCHEMA, System, SystemState, display::catalog_of, reference, row_types};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
     functions::{is_missing_function, quote_ident},
-    types::{Type, known_type, or_unsupported_type, parse_type},
+    types::{Type, known_type, or_unsupported_type, parse_type, text::cut_name},
 };
-
-/// The longest name in bytes; longer ones are cut.
-const NAME_BYTES_MAX: usize = 63;
 
 /// A name as SQL text: quoted where it must be.
 pub fn quote(name: &str) -> String {
     quote_ident(name)
-}
-
-/// A name cut to the length that names have.
-fn cut(mut name: String) -> String {
-    let end = (0..=NAME_BYTES_MAX.min(name.len())).rfind(|end| name.is_char_boundary(*end));
-    name.truncate(end.unwrap_or(0));
-    name
 }
 
 /// The parts of a dotted name, quotes taken off and other letters folded. None if it is no name. A part that is not
@@ -45,7 +32,7 @@ pub(super) fn parts(text: &str) -> Option<Vec<String>> {
                 (part.to_ascii_lowercase(), after)
             }
         };
-        parts.push(cut(part));
+        parts.push(cut_name(&part).to_owned());
         let after = after.trim_start_matches(is_space);
         if after.is_empty() {
             return Some(parts);
@@ -208,17 +195,11 @@ fn plain_name(system: System<'_>, ty: Type, text: &str) -> Result<LookUp> {
     let parts = parts(text).ok_or_else(invalid_name)?;
     let [name] = &parts[..] else { return Err(invalid_name()) };
     Ok(match ty {
-        Type::Regrole => role_named(system, name).ok_or_else(|| {
+        Type::Regrole => system.role_by_name(name).ok_or_else(|| {
             SqlError::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
         }),
         _ => system.schema_oid(name).ok_or_else(|| missing_schema(name)),
     })
-}
-
-/// The role of a name.
-fn role_named(system: System<'_>, name: &str) -> Option<Oid> {
-    let own = (name == system.state.user()).then_some(super::OWNER);
-    own.or_else(|| PREDEFINED_ROLES.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid))
 }
 
 /// The functions and procedures that a name may mean; of those with the same arguments the first in the search

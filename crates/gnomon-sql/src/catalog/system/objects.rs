@@ -74,20 +74,6 @@ fn names_of(function: &BuiltIn) -> Datum {
     strings(names.map(str::to_owned))
 }
 
-/// The language of this name.
-pub(super) fn language_named(name: &str) -> Option<u32> {
-    match name {
-        "internal" => Some(INTERNAL),
-        "sql" => Some(SQL_LANGUAGE),
-        _ => None,
-    }
-}
-
-/// True if there is a language with this identifier.
-pub(super) fn has_language(oid: u32) -> bool {
-    [INTERNAL, SQL_LANGUAGE].contains(&oid)
-}
-
 /// The tablespaces that there are.
 const TABLESPACES: [(Oid, &str); 2] = [(DEFAULT_TABLESPACE, "pg_default"), (GLOBAL_TABLESPACE, "pg_global")];
 

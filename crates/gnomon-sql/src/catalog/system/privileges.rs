@@ -3,7 +3,8 @@
 
 use super::{
     INFORMATION_SCHEMA_OID, OWNER, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, acl, letter, oid, string, yes},
+    builder::{Rows, acl, letter, oid, oids, string, yes},
+    reference::PG_NAMESPACE,
 };
 use crate::{
     Result, SqlError, SqlState,
@@ -17,6 +18,9 @@ const MONITOR: Oid = 3373;
 const READ_ALL_SETTINGS: Oid = 3374;
 const READ_ALL_STATS: Oid = 3375;
 const STAT_SCAN_TABLES: Oid = 3377;
+
+/// The roles that the role of monitors is a member of.
+const OF_MONITOR: [Oid; 3] = [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES];
 
 /// The roles that PostgreSQL defines itself. None of them may log in.
 pub(super) const PREDEFINED_ROLES: [(Oid, &str); 12] = [
@@ -41,8 +45,7 @@ pub fn is_predefined_role(name: &str) -> bool {
 
 /// True if a role has another one's privileges: its own, or those of one that it is a member of.
 pub(super) fn is_member(member: Oid, role: Oid) -> bool {
-    let of_monitor = [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES].contains(&role);
-    member == role || (member == MONITOR && of_monitor)
+    member == role || (member == MONITOR && OF_MONITOR.contains(&role))
 }
 
 /// `pg_namespace.nspowner`.
@@ -52,7 +55,7 @@ pub(super) fn schema_owner(schema: Oid) -> Oid {
 
 /// `pg_auth_members`.
 pub(super) fn memberships(rows: &mut Rows) {
-    for role in [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES] {
+    for role in OF_MONITOR {
         rows.add([
             ("roleid", oid(role)),
             ("member", oid(MONITOR)),
@@ -68,7 +71,7 @@ pub(super) fn initial(system: System<'_>, rows: &mut Rows) {
         let Some(privileges) = system.initial_privileges(schema) else { continue };
         rows.add([
             ("objoid", oid(schema)),
-            ("classoid", oid(2615)),
+            ("classoid", oid(PG_NAMESPACE)),
             ("objsubid", Datum::Int4(0)),
             ("privtype", letter(b'i')),
             ("initprivs", privileges),
@@ -135,16 +138,8 @@ pub(super) fn roles(system: System<'_>, table: &str, rows: &mut Rows) {
     match table {
         "pg_group" => {
             for (role, name) in PREDEFINED_ROLES {
-                let members = if [READ_ALL_SETTINGS, READ_ALL_STATS, STAT_SCAN_TABLES].contains(&role) {
-                    vec![MONITOR]
-                } else {
-                    Vec::new()
-                };
-                rows.add([
-                    ("groname", string(name)),
-                    ("grosysid", oid(role)),
-                    ("grolist", super::builder::oids(members)),
-                ]);
+                let members = OF_MONITOR.contains(&role).then_some(MONITOR);
+                rows.add([("groname", string(name)), ("grosysid", oid(role)), ("grolist", oids(members))]);
             }
         }
         "pg_user" | "pg_shadow" => rows.add([

@@ -19,6 +19,21 @@ use crate::{
     },
 };
 
+/// `pg_class.oid` of the catalogs that pg_depend and pg_description refer to.
+pub(super) const PG_CLASS: Oid = 1259;
+pub(super) const PG_PROC: Oid = 1255;
+pub(super) const PG_NAMESPACE: Oid = 2615;
+pub(super) const PG_CONSTRAINT: Oid = 2606;
+pub(super) const PG_ATTRDEF: Oid = 2604;
+pub(super) const PG_REWRITE: Oid = 2618;
+pub(super) const PG_TYPE: Oid = 1247;
+pub(super) const PG_EXTENSION: Oid = 3079;
+pub(super) const PG_AUTHID: Oid = 1260;
+pub(super) const PG_DATABASE: Oid = 1262;
+pub(super) const PG_TABLESPACE: Oid = 1213;
+/// The catalogs of objects that all databases of a server share.
+pub(super) const SHARED: [Oid; 3] = [PG_AUTHID, PG_DATABASE, PG_TABLESPACE];
+
 /// A table of `pg_catalog` or `information_schema`.
 #[derive(Debug)]
 pub(super) struct SystemRelation {
@@ -224,11 +239,6 @@ pub(super) struct Description {
     pub(super) text: &'static str,
 }
 
-/// `pg_proc` as a catalog that descriptions are of.
-const FUNCTION_CLASS: Oid = 1255;
-/// `pg_extension`, likewise.
-const EXTENSION_CLASS: Oid = 3079;
-
 /// The descriptions of what there is here, by catalog and identifier.
 pub(super) static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
     let lines = include_str!("data/pg_description.tsv").lines();
@@ -236,11 +246,11 @@ pub(super) static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
         let mut fields = line.split('\t');
         let (object, class) = (number(fields.next()?), number(fields.next()?));
         let text = fields.nth(1)?;
-        let exists = class != FUNCTION_CLASS || function_by_oid(object).is_some();
+        let exists = class != PG_PROC || function_by_oid(object).is_some();
         exists.then_some(Description { class, object, text })
     };
     let of_extension = |extension: &Extension| Description {
-        class: EXTENSION_CLASS,
+        class: PG_EXTENSION,
         object: extension.oid,
         text: extension.comment,
     };

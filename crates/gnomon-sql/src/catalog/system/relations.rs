@@ -28,7 +28,7 @@ use crate::{
 /// `pg_am.oid` of heap.
 const HEAP: Oid = 2;
 /// `pg_am.oid` of btree.
-const BTREE: Oid = 403;
+pub(super) const BTREE: Oid = 403;
 
 /// The values in which rows of pg_class differ.
 struct Class<'a> {
@@ -339,12 +339,12 @@ pub(super) fn inheritance(system: System<'_>, rows: &mut Rows) {
     }
 }
 
-/// `pg_partitioned_table`.
 /// The collations of columns of a table.
 fn collations<'t>(table: &'t Table, columns: &'t [usize]) -> impl Iterator<Item = Oid> + 't {
     columns.iter().map(|column| table.columns.get(*column).map_or(0, |column| column.collation))
 }
 
+/// `pg_partitioned_table`.
 pub(super) fn partitioned_tables(system: System<'_>, rows: &mut Rows) {
     for table in system.catalog().tables() {
         let Some(partitioning) = &table.partitioning else { continue };

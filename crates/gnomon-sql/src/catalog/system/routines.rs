@@ -8,11 +8,8 @@ use super::{
 };
 use crate::{
     catalog::model::{Oid, Procedure},
-    types::{Datum, Type},
+    types::{Datum, Type, text::cut_name_before},
 };
-
-/// The bytes that a name may have.
-const NAME_BYTES_MAX: usize = 63;
 
 /// A function or procedure as the views have it.
 pub(super) struct Routine<'a> {
@@ -97,9 +94,7 @@ impl<'a> Routine<'a> {
     /// The name that no other routine of its schema has.
     fn specific_name(&self) -> String {
         let suffix = format!("_{}", self.oid);
-        let room = self.name.len().min(NAME_BYTES_MAX - suffix.len());
-        let end = (0..=room).rfind(|end| self.name.is_char_boundary(*end)).unwrap_or(0);
-        format!("{}{suffix}", &self.name[..end])
+        format!("{}{suffix}", cut_name_before(self.name, suffix.len()))
     }
 
     /// The columns of its specific name.

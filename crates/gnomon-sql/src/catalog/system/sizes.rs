@@ -5,7 +5,11 @@
 //! tree keeps its rows. What stores nothing itself (views, partitioned tables, sequences, which share a tree, and
 //! the tables that are computed) has the size 0. There are no forks beside the main one: these are empty.
 
-use super::{DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, Object, System, objects, reference};
+use super::{
+    DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, Object, System,
+    builder::{count, option},
+    objects, reference,
+};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::{Index, Oid, Table},
@@ -36,11 +40,7 @@ pub(super) fn call(system: System<'_>, function: &str, arguments: &[Datum]) -> O
         }
         _ => return None,
     };
-    Some(
-        size.map(|size| {
-            size.map_or(Datum::Null, |size| Datum::Int8(i64::try_from(size).unwrap_or(i64::MAX)))
-        }),
-    )
+    Some(size.map(|size| option(size.map(count))))
 }
 
 /// The size of a relation without its indexes; none if there is no such relation.

@@ -4,7 +4,7 @@
 
 use super::{
     DATABASE, OWNER, SYSTEM_SCHEMA, SYSTEM_SCHEMA_OID, System,
-    builder::{Rows, oid, string, yes},
+    builder::{Rows, count, oid, string, yes},
     extensions::EXTENSIONS,
 };
 use crate::types::{Datum, Numeric};
@@ -88,10 +88,6 @@ const ZERO_TIMES: [&str; 13] = [
     "jit_optimization_time",
     "jit_emission_time",
 ];
-
-fn count(value: u64) -> Datum {
-    Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
-}
 
 /// `pg_stat_statements`.
 pub(super) fn forms(system: System<'_>, rows: &mut Rows) {

@@ -6,7 +6,7 @@
 
 use super::{
     Analyzed, DATABASE, INFORMATION_SCHEMA, Object, SYSTEM_SCHEMA, System,
-    builder::{Rows, oid, option, string, yes},
+    builder::{Rows, count, oid, option, string, yes},
     reference,
 };
 use crate::{
@@ -121,10 +121,6 @@ pub(super) fn statistics(system: System<'_>, view: &str, rows: &mut Rows) {
         ["stat", "progress", "create", "index"] => progress(system, "CREATE INDEX", rows),
         _ => {}
     }
-}
-
-fn count(value: u64) -> Datum {
-    Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
 /// When statistics that are not of the database alone began.

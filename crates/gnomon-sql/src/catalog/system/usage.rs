@@ -6,8 +6,8 @@ use super::{
     Object, SYSTEM_SCHEMA, System,
     builder::{Rows, option, string},
     catalog_name,
-    dependencies::PG_CLASS,
-    reference, routines,
+    reference::{self, PG_CLASS},
+    routines,
 };
 use crate::{
     catalog::model::{Oid, View},

@@ -2,6 +2,9 @@
 
 mod array;
 
+use gnomon_parser::NAME_BYTES_MAX;
+pub use gnomon_parser::truncate as cut_name;
+
 use super::{
     ColumnType, Context, Datum, Numeric, Scalar, Tid, Type, TypeMod,
     acl::AclItem,
@@ -10,9 +13,6 @@ use super::{
     limit::check_bytes,
 };
 use crate::{Result, SqlError, SqlState};
-
-/// The longest name in bytes; longer ones are cut.
-const NAME_BYTES_MAX: usize = 63;
 
 /// True if input functions skip the character around a value.
 pub(super) fn is_space(c: char) -> bool {
@@ -437,18 +437,15 @@ pub(crate) fn parse_escaped_bytes(text: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// At most 63 bytes, cut at a character.
-pub fn cut_name(text: &str) -> &str {
-    cut_name_before(text, 0)
-}
-
 /// The beginning of a text that leaves room in a name for so many bytes behind it.
 pub(crate) fn cut_name_before(text: &str, room: usize) -> &str {
-    let mut end = text.len().min(NAME_BYTES_MAX.saturating_sub(room));
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or(text)
+    cut_at_character(text, NAME_BYTES_MAX.saturating_sub(room))
+}
+
+/// The beginning of a text, of at most so many bytes.
+pub(crate) fn cut_at_character(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rfind(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// The byte position after `count` characters; none if there are not more.
