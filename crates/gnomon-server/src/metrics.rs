@@ -48,7 +48,7 @@ counters! {
     Counter connections_accepted,
     /// Connections that are open now and past authentication.
     Gauge connections_open,
-    /// Clients refused because `connections_max` was reached.
+    /// Clients refused: `connections_max` was reached, or the system had no thread or file descriptor.
     Counter connections_refused,
     /// Clients that failed to authenticate, for whatever reason.
     Counter authentications_failed,
