@@ -74,7 +74,8 @@ class Answers:
         if RECORD:
             self.known[name] = lines
             return
-        expected = self.known.get(name, [])
+        assert name in self.known, "no recorded answer"
+        expected = self.known[name]
         refused = [line for line in lines if "ERROR:" in line and line not in expected]
         assert not refused, refused[0]
         for at in range(max(len(lines), len(expected))):
