@@ -2,9 +2,15 @@
 //! client's encoding.
 
 use super::{
-    ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, datetime, encoding::Encoding, numeric, text,
+    ColumnType, Datum, Interval, Numeric, Scalar, Tid, Type, datetime,
+    encoding::Encoding,
+    limit::{ELEMENTS_MAX, too_many_elements},
+    numeric, text,
 };
 use crate::{Result, SqlError, SqlState};
+
+/// The most dimensions that PostgreSQL lets an array have.
+const DIMENSIONS_MAX: i32 = 6;
 
 fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
@@ -21,10 +27,12 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     Ok(*head)
 }
 
-fn take_slice<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8]> {
-    let (head, tail) = bytes.split_at_checked(length).ok_or_else(short)?;
+/// Takes one byte, whose lack has a message of its own.
+fn take_byte(bytes: &mut &[u8]) -> Result<u8> {
+    let none = || SqlError::new(SqlState::PROTOCOL_VIOLATION, "no data left in message");
+    let (head, tail) = bytes.split_first().ok_or_else(none)?;
     *bytes = tail;
-    Ok(head)
+    Ok(*head)
 }
 
 /// Checks that bytes are text as the database holds it.
@@ -105,7 +113,7 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
         }
     };
     Ok(match ty {
-        Type::Bool => Datum::Bool(take::<1>(bytes)? != [0]),
+        Type::Bool => Datum::Bool(take_byte(bytes)? != 0),
         Type::Int2 => Datum::Int2(i16::from_be_bytes(take(bytes)?)),
         Type::Int4 => Datum::Int4(i32::from_be_bytes(take(bytes)?)),
         Type::Int8 => Datum::Int8(i64::from_be_bytes(take(bytes)?)),
@@ -151,16 +159,13 @@ fn receive_from(bytes: &mut &[u8], target: ColumnType, encoding: Encoding) -> Re
             offset: u16::from_be_bytes(take(bytes)?),
         }),
         Type::Xid8 => Datum::Xid8(u64::from_be_bytes(take(bytes)?)),
-        Type::Char => {
-            let [byte] = take::<1>(bytes)?;
-            Datum::Char(byte)
-        }
+        Type::Char => Datum::Char(take_byte(bytes)?),
         Type::Oid | Type::Xid | Type::Cid | registered!() => Datum::Oid(u32::from_be_bytes(take(bytes)?)),
         Type::Aclitem => return Err(no_function("input", ty)),
         Type::AnyArray | Type::Catalog(_) => return Err(text::no_input(ty)),
-        Type::Array(scalar) => receive_array(bytes, scalar, 1, (modifier, encoding))?,
-        Type::Int2vector => receive_array(bytes, Scalar::Int2, 0, (modifier, encoding))?,
-        Type::Oidvector => receive_array(bytes, Scalar::Oid, 0, (modifier, encoding))?,
+        Type::Array(scalar) => receive_array(bytes, ty, scalar, (modifier, encoding))?,
+        Type::Int2vector => receive_array(bytes, ty, Scalar::Int2, (modifier, encoding))?,
+        Type::Oidvector => receive_array(bytes, ty, Scalar::Oid, (modifier, encoding))?,
         Type::Record => {
             return Err(SqlError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -209,20 +214,26 @@ fn receive_numeric(bytes: &mut &[u8]) -> Result<Numeric> {
         .ok_or_else(|| invalid("invalid digit in external \"numeric\" value"))
 }
 
-/// Reads an array whose first element has this number; modifier and encoding are those of its elements.
-fn receive_array(
-    bytes: &mut &[u8],
-    scalar: Scalar,
-    first: i32,
-    (modifier, encoding): (i32, Encoding),
-) -> Result<Datum> {
-    let dimensions = i32::from_be_bytes(take(bytes)?);
+/// A dimension of an array: how many elements it has, and the subscript of the first.
+type Dimension = (i32, i32);
+
+/// Reads the dimensions of an array with elements of a type.
+fn receive_dimensions(bytes: &mut &[u8], ty: Type) -> Result<Vec<Dimension>> {
+    let count = i32::from_be_bytes(take(bytes)?);
+    if count < 0 {
+        return Err(invalid(format!("invalid number of dimensions: {count}")));
+    }
+    if count > DIMENSIONS_MAX {
+        return Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})"),
+        ));
+    }
     let flags = i32::from_be_bytes(take(bytes)?);
     if flags != 0 && flags != 1 {
         return Err(invalid("invalid array flags"));
     }
     let element = u32::from_be_bytes(take(bytes)?);
-    let ty = Type::from(scalar);
     if element != ty.oid() {
         return Err(SqlError::new(
             SqlState::DATATYPE_MISMATCH,
@@ -234,29 +245,58 @@ fn receive_array(
             ),
         ));
     }
-    match dimensions {
-        0 => return Ok(Datum::Array(scalar, Box::default())),
-        1 => {}
-        n if n < 0 => return Err(invalid(format!("invalid number of dimensions: {n}"))),
-        _ => return Err(SqlError::unsupported("an array with several dimensions")),
+    (0..count).map(|_| Ok((i32::from_be_bytes(take(bytes)?), i32::from_be_bytes(take(bytes)?)))).collect()
+}
+
+/// Returns the number of elements that an array with these dimensions has.
+fn count_elements(dimensions: &[Dimension]) -> Result<usize> {
+    let all = dimensions.iter().try_fold(i32::from(!dimensions.is_empty()), |count, (length, _)| {
+        (*length >= 0).then(|| count.checked_mul(*length)).flatten()
+    });
+    let all = all.filter(|count| *count <= ELEMENTS_MAX).and_then(|count| usize::try_from(count).ok());
+    let all = all.ok_or_else(too_many_elements)?;
+    match dimensions.iter().find(|(length, first)| length.checked_add(*first).is_none()) {
+        Some((_, first)) => Err(SqlError::new(
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!("array lower bound is too large: {first}"),
+        )),
+        None => Ok(all),
     }
-    let count = i32::from_be_bytes(take(bytes)?);
-    let lower_bound = i32::from_be_bytes(take(bytes)?);
-    if lower_bound != first && count != 0 {
-        return Err(SqlError::unsupported(format!("an array with a lower bound other than {first}")));
+}
+
+/// Reads an array, or vector, of the type `array`; modifier and encoding are those of its elements.
+fn receive_array(
+    bytes: &mut &[u8],
+    array: Type,
+    scalar: Scalar,
+    (modifier, encoding): (i32, Encoding),
+) -> Result<Datum> {
+    let ty = Type::from(scalar);
+    let dimensions = receive_dimensions(bytes, ty)?;
+    let count = count_elements(&dimensions)?;
+    if !array.is_vector() && count > 0 {
+        match dimensions[..] {
+            [(_, 1)] => {}
+            [_] => return Err(SqlError::unsupported("an array with a lower bound other than 1")),
+            _ => return Err(SqlError::unsupported("an array with several dimensions")),
+        }
     }
-    let count = usize::try_from(count).map_err(|_| invalid("invalid array size"))?;
     // Every element takes four bytes at least: a larger count is a lie, and reserves nothing.
     let mut elements = Vec::with_capacity(count.min(bytes.len() / 4));
-    for _ in 0..count {
+    for number in 1..=count {
         let length = i32::from_be_bytes(take(bytes)?);
-        elements.push(match length {
-            -1 => Datum::Null,
-            length => {
-                let length = usize::try_from(length).map_err(|_| short())?;
-                receive(take_slice(bytes, length)?, ColumnType { ty, modifier }, encoding)?
-            }
-        });
+        if length == -1 {
+            elements.push(Datum::Null);
+            continue;
+        }
+        let split = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
+        let (element, rest) = split.ok_or_else(|| invalid("insufficient data left in message"))?;
+        *bytes = rest;
+        let otherwise = || format!("improper binary format in array element {number}");
+        elements.push(receive_whole(element, ColumnType { ty, modifier }, encoding, otherwise)?);
+    }
+    if array.is_vector() && (!matches!(dimensions[..], [(1.., 0)]) || elements.iter().any(Datum::is_null)) {
+        return Err(invalid(format!("invalid {} data", array.info().sql_name)));
     }
     Ok(Datum::Array(scalar, elements.into()))
 }

@@ -17,6 +17,9 @@ pub const ROW_BYTES_MAX: usize = 4 * VALUE_BYTES_MAX;
 /// A value of more bytes is counted while its row passes, and is not kept in a plan: a plan stays, a row passes.
 pub const LONG_BYTES: usize = 64 << 10;
 
+/// The most elements that PostgreSQL lets an array have.
+pub const ELEMENTS_MAX: i32 = 134_217_727;
+
 /// How much work passes between two looks at the interrupt: bytes that are read, or steps.
 const WORK_BETWEEN_CHECKS: usize = 1 << 20;
 
@@ -25,6 +28,13 @@ const WORK_BETWEEN_CHECKS: usize = 1 << 20;
 pub fn too_long() -> SqlError {
     SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
         .detail(format!("Values may have {VALUE_BYTES_MAX} bytes."))
+}
+
+/// The error for an array of more elements than there may be.
+#[cold]
+pub fn too_many_elements() -> SqlError {
+    let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
+    SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
 }
 
 /// Fails if a value of so many bytes would be too large.

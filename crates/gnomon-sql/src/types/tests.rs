@@ -142,6 +142,13 @@ fn encode_row(datums: &[Datum], columns: &[KeyColumn]) -> Vec<u8> {
     out
 }
 
+/// True for a vector without elements, or an array with one.
+fn has_empty_vector(datum: &Datum, ty: Type) -> bool {
+    let (Datum::Array(_, elements), Some(scalar)) = (datum, ty.element_scalar()) else { return false };
+    (ty.is_vector() && elements.is_empty())
+        || elements.iter().any(|element| has_empty_vector(element, scalar.into()))
+}
+
 /// The order that a key's columns ask for.
 fn expected_order(columns: &[KeyColumn], a: &[Datum], b: &[Datum]) -> Ordering {
     for ((column, a), b) in columns.iter().zip(a).zip(b) {
@@ -185,6 +192,8 @@ proptest! {
 
     #[test]
     fn binary_round_trips((ty, datum) in typed_value()) {
+        // As in PostgreSQL, a vector without elements is not received.
+        prop_assume!(!has_empty_vector(&datum, ty));
         let mut bytes = Vec::new();
         binary::send(&datum, ty, Encoding::UTF8, &mut bytes).unwrap();
         let read = binary::receive(&bytes, plain(ty), Encoding::UTF8).expect("what was sent");

@@ -4,11 +4,11 @@ use super::{Expr, ExprKind};
 use crate::{
     Result, SqlError, SqlState,
     executor::context::ExecContext,
-    types::{Datum, Scalar, limit::Elements},
+    types::{
+        Datum, Scalar,
+        limit::{ELEMENTS_MAX, Elements, too_many_elements},
+    },
 };
-
-/// The largest number of elements of an array.
-const ELEMENTS_MAX: i64 = 134_217_727;
 
 /// The part of an array that is assigned to.
 #[derive(Clone, Debug)]
@@ -95,9 +95,8 @@ fn grow(items: &mut Vec<Datum>, from: i64, to: i64, ctx: &mut ExecContext<'_>) -
     if from < 1 || (items.is_empty() && from > 1) {
         return Err(SqlError::unsupported("an array with a lower bound other than 1"));
     }
-    if to > ELEMENTS_MAX {
-        let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
-        return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+    if to > i64::from(ELEMENTS_MAX) {
+        return Err(too_many_elements());
     }
     let more = usize::try_from(to).unwrap_or_default().saturating_sub(items.len());
     ctx.reserve(more * size_of::<Datum>())?;
