@@ -41,7 +41,7 @@ impl Options {
     fn of(explain: &Explain, notices: &mut Vec<Notice>) -> Result<Options> {
         let (mut analyze, mut costs, mut verbose, mut summary, mut timing) = (false, true, false, None, None);
         let mut format = ExplainFormat::Text;
-        let mut of_running = None;
+        let mut without_effect = Vec::new();
         for option in &explain.options {
             let name = &*option.name.name;
             match name {
@@ -64,13 +64,8 @@ impl Options {
                 "verbose" => verbose = option_is_on(option)?,
                 "costs" => costs = option_is_on(option)?,
                 "buffers" | "settings" | "wal" => {
-                    if option_is_on(option)? {
-                        let what = format!("EXPLAIN option {}", name.to_uppercase());
-                        notices.push(Notice::no_effect(&what, "plans show no more than they do without"));
-                        if name == "wal" {
-                            of_running = Some(what);
-                        }
-                    }
+                    without_effect.retain(|known| *known != name);
+                    without_effect.extend(option_is_on(option)?.then_some(name));
                 }
                 _ => {
                     return Err(SqlError::new(
@@ -81,13 +76,18 @@ impl Options {
                 }
             }
         }
-        if timing == Some(true) && of_running.is_none() {
-            of_running = Some("EXPLAIN option TIMING".to_owned());
-        }
-        if let Some(what) = of_running.filter(|_| !analyze) {
-            let message = format!("{what} requires ANALYZE");
+        let of_running = match without_effect.contains(&"wal") {
+            true => Some("WAL"),
+            false => (timing == Some(true)).then_some("TIMING"),
+        };
+        if let Some(name) = of_running.filter(|_| !analyze) {
+            let message = format!("EXPLAIN option {name} requires ANALYZE");
             return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
+        notices.extend(without_effect.iter().map(|name| {
+            let what = format!("EXPLAIN option {}", name.to_uppercase());
+            Notice::no_effect(&what, "plans show no more than they do without")
+        }));
         let (summary, timing) = (summary.unwrap_or(analyze), timing.unwrap_or(true));
         Ok(Options { analyze, costs, verbose, summary, timing, format })
     }

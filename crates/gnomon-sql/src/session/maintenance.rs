@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_engine::{Error, TreeLock};
-use gnomon_parser::ast::{Ident, Lock, LockMode, Maintenance};
+use gnomon_parser::ast::{DefinitionItem, Ident, Lock, LockMode, Maintenance, OptionValue};
 
 use crate::{
     Notice, Result, Severity, SqlError, SqlState,
@@ -42,13 +42,26 @@ pub(super) fn vacuum(
     vacuum: &Maintenance,
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
-    let on = options_on("VACUUM", vacuum, &VACUUM_OPTIONS)?;
+    let Options { on, off } = options_of("VACUUM", vacuum, &VACUUM_OPTIONS)?;
+    let of_full = |message: &str| match on.contains(&"full") {
+        true => Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)),
+        false => Ok(()),
+    };
+    if on.contains(&"parallel") {
+        of_full("VACUUM FULL cannot be performed in parallel")?;
+    }
     let has_columns = vacuum.tables.iter().any(|(_, columns)| !columns.is_empty());
     if has_columns && !on.iter().any(|name| is_analyze(name)) {
         return Err(SqlError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
             "ANALYZE option must be specified when a column list is provided",
         ));
+    }
+    if on.contains(&"disable_page_skipping") {
+        of_full("VACUUM option DISABLE_PAGE_SKIPPING cannot be used with FULL")?;
+    }
+    if off.contains(&"process_toast") {
+        of_full("PROCESS_TOAST required with VACUUM FULL")?;
     }
     let tables = find_tables(session, vacuum, "vacuum", notices)?;
     tell_of_options("VACUUM", &on, "space is reclaimed all the time", notices);
@@ -64,7 +77,7 @@ pub(super) fn analyze(
     analyze: &Maintenance,
     notices: &mut Vec<Notice>,
 ) -> Result<Tag> {
-    let on = options_on("ANALYZE", analyze, &ANALYZE_OPTIONS)?;
+    let Options { on, .. } = options_of("ANALYZE", analyze, &ANALYZE_OPTIONS)?;
     let tables = find_tables(session, analyze, "analyze", notices)?;
     tell_of_options("ANALYZE", &on, "tables are not locked while they are read", notices);
     ddl::analyze(session, tables, notices)?;
@@ -75,9 +88,16 @@ fn is_analyze(option: &str) -> bool {
     matches!(option, "analyze" | "analyse")
 }
 
-/// Returns the options that are on.
-fn options_on<'a>(verb: &str, statement: &'a Maintenance, known: &[&str]) -> Result<Vec<&'a str>> {
-    let mut on = Vec::new();
+/// The names of the options that a statement turns on, and of those that it turns off.
+#[derive(Default)]
+struct Options<'a> {
+    on: Vec<&'a str>,
+    off: Vec<&'a str>,
+}
+
+/// Returns the options of a statement, each as it is given last.
+fn options_of<'a>(verb: &str, statement: &'a Maintenance, known: &[&str]) -> Result<Options<'a>> {
+    let mut options = Options::default();
     for option in &statement.options {
         let name = &*option.name.name;
         let is_known = known.contains(&name) || verb == "VACUUM" && is_analyze(name);
@@ -89,15 +109,36 @@ fn options_on<'a>(verb: &str, statement: &'a Maintenance, known: &[&str]) -> Res
             .at(option.name.position));
         }
         let is_on = match name {
-            "parallel" => option_text(option)? != "0",
-            "index_cleanup" if option_text(option).is_ok_and(|word| word == "auto") => true,
+            "parallel" => workers(option)? > 0,
+            "index_cleanup" if option_text(option).is_ok_and(|word| word.eq_ignore_ascii_case("auto")) => {
+                true
+            }
             _ => option_is_on(option)?,
         };
-        if is_on {
-            on.push(name);
-        }
+        options.on.retain(|known| *known != name);
+        options.off.retain(|known| *known != name);
+        if is_on { &mut options.on } else { &mut options.off }.push(name);
     }
-    Ok(on)
+    Ok(options)
+}
+
+/// Returns the number of workers that the option PARALLEL asks for.
+fn workers(option: &DefinitionItem) -> Result<u16> {
+    const WORKERS_MAX: u16 = 1024;
+    let wrong = |message: &str| SqlError::new(SqlState::SYNTAX_ERROR, message);
+    let Some(value) = &option.value else {
+        let message = format!("parallel option requires a value between 0 and {WORKERS_MAX}");
+        return Err(wrong(&message).at(option.name.position));
+    };
+    let number: Option<i32> = match value {
+        OptionValue::Number(number) => number.parse().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| wrong("parallel requires an integer value"))?;
+    u16::try_from(number).ok().filter(|number| *number <= WORKERS_MAX).ok_or_else(|| {
+        let message = format!("parallel workers for vacuum must be between 0 and {WORKERS_MAX}");
+        wrong(&message).at(option.name.position)
+    })
 }
 
 /// Tells that options have no effect. VERBOSE, which has nothing to tell, is none of them, nor is ANALYZE.

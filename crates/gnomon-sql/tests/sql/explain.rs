@@ -1,6 +1,6 @@
 //! Structured formats of EXPLAIN, as PostgreSQL 15 prints them where it has the same plan.
 
-use crate::support::{database, ok, value};
+use crate::support::{Collect, database, ok, value};
 use gnomon_sql::session::{Session, SessionOptions};
 
 fn session() -> Session {
@@ -215,4 +215,19 @@ fn times_of_each_node_are_told() {
     ] {
         assert!(rest.contains(wanted), "{text}");
     }
+}
+
+#[test]
+fn options_tell_of_no_effect_unless_they_are_refused() {
+    let mut session = session();
+    let mut notices = |options: &str| {
+        let mut sink = Collect::default();
+        let done = session.execute(&format!("EXPLAIN ({options}) SELECT 1"), &mut sink);
+        (done.err().map(|error| error.to_string()), sink.notices)
+    };
+    let refused = Some("EXPLAIN option WAL requires ANALYZE".to_owned());
+    assert_eq!(notices("BUFFERS, WAL"), (refused, vec![]));
+    assert_eq!(notices("WAL, WAL off"), (None, vec![]));
+    let told = "EXPLAIN option WAL has no effect: plans show no more than they do without".to_owned();
+    assert_eq!(notices("WAL off, WAL, ANALYZE"), (None, vec![told]));
 }
