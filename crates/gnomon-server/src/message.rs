@@ -473,7 +473,9 @@ pub fn put_row_description(
             out.extend_from_slice(&column.attribute.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
             out.extend_from_slice(&column.ty.ty.info().length.to_be_bytes());
-            out.extend_from_slice(&column.ty.modifier.to_be_bytes());
+            // That of a record is the process's own number of its shape.
+            let modifier = if column.ty.ty == Type::Record { -1 } else { column.ty.modifier };
+            out.extend_from_slice(&modifier.to_be_bytes());
             put_format(out, format_of(formats, index));
         }
         Ok(())

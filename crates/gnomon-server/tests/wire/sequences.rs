@@ -85,7 +85,8 @@ fn shown((kind, body): &RawMessage) -> Option<String> {
         |at: usize, bytes: usize| body[at..at + bytes].iter().fold(0_i64, |n, b| n << 8 | i64::from(*b));
     let text = |bytes: &[u8]| text(bytes).trim_end_matches('\0').replace('\n', "\\n");
     match kind {
-        b'S' | b'K' | b'R' => return None,
+        b'K' | b'R' => return None,
+        b'S' => write!(out, " {}", text(body).replacen('\0', "=", 1)).unwrap(),
         b'C' | b'Z' | b'd' => write!(out, " {}", text(body)).unwrap(),
         b'D' => {
             let row = &rows(&[(*kind, body.clone())])[0];
@@ -103,6 +104,10 @@ fn shown((kind, body): &RawMessage) -> Option<String> {
                 let name = body[at..].split(|byte| *byte == 0).next().expect("a name");
                 at += name.len() + 1;
                 write!(out, " {}:{}", text(name), number(at + 6, 4)).unwrap();
+                let modifier = number(at + 12, 4);
+                if modifier != u32::MAX.into() {
+                    write!(out, "({modifier})").unwrap();
+                }
                 at += 18;
             }
         }

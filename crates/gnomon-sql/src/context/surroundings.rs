@@ -346,7 +346,8 @@ impl Surroundings {
         Ok(true)
     }
 
-    fn warn(&self, message: String) {
+    /// Leaves a warning for the client.
+    pub(super) fn warn(&self, message: String) {
         self.add_warning(SqlError::new(SqlState::WARNING, message).severity(Severity::Warning));
     }
 

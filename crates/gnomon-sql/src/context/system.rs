@@ -39,6 +39,9 @@ impl SystemState for Surroundings {
     fn catalog(&self) -> &Catalog {
         &self.view.catalog
     }
+    fn warn(&self, message: String) {
+        self.warn(message);
+    }
     fn search_path(&self) -> &[String] {
         &self.view.search_path
     }

@@ -319,8 +319,9 @@ fn limit_and_offset(
             _ => Ok(None),
         },
     };
-    let limit = count(limit, SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT")?;
+    // As in PostgreSQL, that of OFFSET is computed first.
     let offset = count(offset, SqlState::INVALID_ROW_COUNT_IN_RESULT_OFFSET_CLAUSE, "OFFSET")?;
+    let limit = count(limit, SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, "LIMIT")?;
     Ok((limit, offset.unwrap_or(0)))
 }
 

@@ -10,6 +10,7 @@ use crate::{
     types::{
         Context, Datum, Numeric, Type,
         limit::{check_bytes, push_str},
+        text as text_form,
     },
 };
 
@@ -21,6 +22,21 @@ fn too_few() -> SqlError {
 fn place(number: usize) -> Result<usize> {
     let missing = || invalid("format specifies argument 0, but arguments are numbered from 1");
     number.checked_sub(1).ok_or_else(missing)
+}
+
+fn number_out_of_range() -> SqlError {
+    SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range")
+}
+
+/// Returns the width that an argument gives; it is read as an integer, of whatever type it is.
+fn given_width(cx: &Context, argument: &Datum) -> Result<i32> {
+    if argument.is_null() {
+        return Ok(0);
+    }
+    match text_form::input(cx, &shown(cx, argument)?, Type::Int4.into())? {
+        Datum::Int4(width) => Ok(width),
+        _ => Ok(0),
+    }
 }
 
 /// `%[position$][-][width]type` with types `s`, `I`, `L`, and `%%`.
@@ -37,9 +53,7 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
         while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
             chars.next();
             let value = number.unwrap_or(0_usize).checked_mul(10).and_then(|n| n.checked_add(digit as usize));
-            number = Some(value.filter(|n| i32::try_from(*n).is_ok()).ok_or_else(|| {
-                SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range")
-            })?);
+            number = Some(value.filter(|n| i32::try_from(*n).is_ok()).ok_or_else(number_out_of_range)?);
         }
         Ok(number)
     };
@@ -64,17 +78,15 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
         while chars.next_if_eq(&'-').is_some() {
             left = true;
         }
+        let mut of_width = None;
         if width.is_none() && chars.next_if_eq(&'*').is_some() {
             match digits(&mut chars)? {
                 Some(position) if chars.next_if_eq(&'$').is_some() => next = place(position)?,
                 Some(_) => return Err(invalid("width argument position must be ended by \"$\"")),
                 None => {}
             }
-            let given = arguments.get(next).ok_or_else(too_few)?;
+            of_width = Some(next);
             next += 1;
-            let given: i64 = if given.is_null() { 0 } else { shown(cx, given)?.parse().unwrap_or(0) };
-            left |= given < 0;
-            width = usize::try_from(given.unsigned_abs()).ok();
         } else if width.is_none() {
             width = digits(&mut chars)?;
         }
@@ -82,6 +94,11 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
         if !matches!(conversion, 's' | 'I' | 'L') {
             return Err(invalid(format!("unrecognized format() type specifier \"{conversion}\""))
                 .hint("For a single \"%\" use \"%%\"."));
+        }
+        if let Some(place) = of_width {
+            let given = given_width(cx, arguments.get(place).ok_or_else(too_few)?)?;
+            left |= given < 0;
+            width = usize::try_from(given.unsigned_abs()).ok();
         }
         next = of_value.unwrap_or(next);
         let argument = arguments.get(next).ok_or_else(too_few)?;
@@ -99,6 +116,9 @@ fn format(cx: &Context, a: &[Datum]) -> Result<Datum> {
             ('L', false) => quote_literal(&shown(cx, argument)?),
             _ => shown(cx, argument)?,
         };
+        if width.is_some_and(|width| i32::try_from(width).is_err()) {
+            return Err(number_out_of_range());
+        }
         let padding = width.unwrap_or(0).saturating_sub(piece.chars().count());
         check_bytes(out.len().saturating_add(padding))?;
         if left {

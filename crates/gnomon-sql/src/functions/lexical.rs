@@ -43,10 +43,10 @@ fn parse_ident(name: &str, strict: bool) -> Result<Datum> {
             let end = rest.find(is_end).unwrap_or(rest.len());
             part = rest[..end].to_ascii_lowercase();
             rest = &rest[end..];
-        } else if after_dot {
-            return Err(wrong().detail("No valid identifier after \".\"."));
         } else if rest.starts_with('.') {
             return Err(wrong().detail("No valid identifier before \".\"."));
+        } else if after_dot {
+            return Err(wrong().detail("No valid identifier after \".\"."));
         } else {
             return Err(wrong());
         }

@@ -1,7 +1,16 @@
 //! Functions that tell facts of the session, its server and their objects, each for itself.
 
-use super::{DATABASE, OWNER, Object, System, UTF8, reference, tree_number};
-use crate::{catalog::model::Oid, types::Datum};
+use super::{
+    DATABASE, OWNER, Object, System,
+    builder::{self, string},
+    reference,
+    relations::BTREE,
+    tree_number,
+};
+use crate::{
+    catalog::model::Oid,
+    types::{Datum, encoding::Encoding},
+};
 
 /// The properties of access methods, of which those of B+trees are.
 const METHOD_PROPERTIES: [(&str, bool); 5] = [
@@ -14,14 +23,7 @@ const METHOD_PROPERTIES: [(&str, bool); 5] = [
 
 /// The properties of indexes.
 const INDEX_PROPERTIES: [(&str, bool); 4] =
-    [("clusterable", false), ("index_scan", true), ("bitmap_scan", false), ("backward_scan", true)];
-
-/// The access method of indexes.
-const BTREE: Oid = 403;
-
-fn text(value: impl Into<Box<str>>) -> Datum {
-    Datum::Text(value.into())
-}
+    [("clusterable", true), ("index_scan", true), ("bitmap_scan", false), ("backward_scan", true)];
 
 fn property(properties: &[(&str, bool)], name: &str) -> Datum {
     let found = properties.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -34,7 +36,7 @@ pub(super) fn fact(system: System<'_>, function: &str, arguments: &[Datum]) -> O
         ("current_query", []) => {
             let process = system.state.process_id();
             let own = system.state.activities().into_iter().find(|one| one.process_id == process);
-            own.map_or(Datum::Null, |own| text(own.query))
+            own.map_or(Datum::Null, |own| string(own.query))
         }
         ("pg_notification_queue_usage", []) => Datum::Float8(0.0),
         ("pg_trigger_depth", []) => Datum::Int4(0),
@@ -51,19 +53,18 @@ pub(super) fn fact(system: System<'_>, function: &str, arguments: &[Datum]) -> O
             u64::try_from(*id).map_or(Datum::Null, |id| transaction_status(system, id))
         }
         ("pg_xact_status", [Datum::Xid8(id)]) => transaction_status(system, *id),
-        ("pg_encoding_max_length", [Datum::Int4(encoding)]) => match *encoding {
-            UTF8 => Datum::Int4(4),
-            0 => Datum::Int4(1),
-            _ => Datum::Null,
-        },
+        ("pg_encoding_max_length", [Datum::Int4(number)]) => {
+            let encoding = Encoding::numbered(*number);
+            encoding.map_or(Datum::Null, |encoding| Datum::Int4(encoding.character_bytes_max()))
+        }
         // No value is compressed by itself.
         ("pg_column_compression", [_]) => Datum::Null,
         ("oidvectortypes", [Datum::Array(_, types)]) => {
             let types = types.iter().filter_map(Datum::as_i64).filter_map(|ty| Oid::try_from(ty).ok());
-            text(types.map(|ty| system.shown_type(ty)).collect::<Vec<_>>().join(", "))
+            string(types.map(|ty| system.shown_type(ty)).collect::<Vec<_>>().join(", "))
         }
         ("pg_get_function_arg_default", [Datum::Oid(function), Datum::Int4(number)]) => {
-            argument_default(system, *function, *number).map_or(Datum::Null, text)
+            argument_default(system, *function, *number).map_or(Datum::Null, string)
         }
         ("pg_get_replica_identity_index", [Datum::Oid(table)]) => {
             let table = system.catalog().table_by_oid(*table);
@@ -106,7 +107,7 @@ pub(super) fn fact(system: System<'_>, function: &str, arguments: &[Datum]) -> O
 /// The state of a transaction: of one that has ended it is not known any more how.
 fn transaction_status(system: System<'_>, id: u64) -> Datum {
     match system.state.activities().iter().any(|one| one.transaction == Some(id)) {
-        true => text("in progress"),
+        true => string("in progress"),
         false => Datum::Null,
     }
 }
@@ -153,7 +154,7 @@ fn session_fact(system: System<'_>, function: &str, number: i32) -> Option<Datum
     let sessions = system.state.activities();
     let Some(session) = position.and_then(|position| sessions.get(position)) else {
         return Some(match function {
-            "pg_stat_get_backend_activity" => text("<backend information not available>"),
+            "pg_stat_get_backend_activity" => string("<backend information not available>"),
             _ => Datum::Null,
         });
     };
@@ -162,7 +163,7 @@ fn session_fact(system: System<'_>, function: &str, number: i32) -> Option<Datum
         "pid" => Datum::Int4(session.process_id),
         "dbid" => Datum::Oid(DATABASE),
         "userid" => Datum::Oid(OWNER),
-        "activity" => text(session.query.as_str()),
+        "activity" => string(session.query.as_str()),
         "activity_start" => time(session.statement_started),
         "xact_start" => time(session.transaction_started),
         "start" => time(Some(session.started)),
@@ -178,7 +179,7 @@ fn session_fact(system: System<'_>, function: &str, number: i32) -> Option<Datum
 fn database_statistic(system: System<'_>, function: &str, database: Oid) -> Option<Datum> {
     let usage = system.state.usage();
     let count = |value: u64| match database {
-        DATABASE => Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX)),
+        DATABASE => builder::count(value),
         _ => Datum::Int8(0),
     };
     Some(match function.strip_prefix("pg_stat_get_db_")? {

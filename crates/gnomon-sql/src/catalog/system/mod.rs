@@ -101,9 +101,6 @@ const DEFAULT_TABLESPACE: Oid = 1663;
 /// `pg_tablespace.oid` of `pg_global`, in which is nothing.
 const GLOBAL_TABLESPACE: Oid = 1664;
 
-/// PostgreSQL's number of UTF8 among encodings.
-const UTF8: i32 = 6;
-
 /// The system table of this name; without a schema, of `pg_catalog`.
 pub fn relation(schema: Option<&str>, name: &str) -> Option<Arc<dyn VirtualTable>> {
     let relation = reference::relation(schema.unwrap_or(SYSTEM_SCHEMA), name)?;

@@ -1,6 +1,6 @@
 //! Set-returning functions whose rows come from the catalog: each is an array of rows, or of values.
 
-use super::{DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, System, identity, reference};
+use super::{DATABASE, DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, System, builder::oids, identity, reference};
 use crate::{
     Result, SqlError, SqlState,
     catalog::model::Oid,
@@ -26,17 +26,7 @@ pub(super) fn call(system: System<'_>, function: &str, arguments: &[Datum]) -> O
         ("pg_partition_tree", [Datum::Oid(table)]) => Ok(rows(partition_tree(system, *table))),
         ("pg_sequence_parameters", [Datum::Oid(sequence)]) => one(sequence_parameters(system, *sequence)),
         ("pg_get_catalog_foreign_keys", []) => Ok(rows(foreign_keys())),
-        ("pg_tablespace_databases", [Datum::Oid(tablespace)]) => {
-            let all: &[Oid] = match *tablespace {
-                DEFAULT_TABLESPACE => &[DATABASE],
-                GLOBAL_TABLESPACE => &[],
-                other => {
-                    let message = format!("tablespace with OID {other} does not exist");
-                    return Some(Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message)));
-                }
-            };
-            Ok(Datum::Array(Scalar::Oid, all.iter().copied().map(Datum::Oid).collect()))
-        }
+        ("pg_tablespace_databases", [Datum::Oid(tablespace)]) => Ok(oids(databases_in(system, *tablespace))),
         ("ts_token_type", [Datum::Oid(parser)]) => match reference::has_row("pg_ts_parser", *parser) {
             true => Ok(rows(token_types())),
             false => {
@@ -57,6 +47,16 @@ pub(super) fn call(system: System<'_>, function: &str, arguments: &[Datum]) -> O
         }
         _ => return None,
     })
+}
+
+/// The databases in a tablespace.
+fn databases_in(system: System<'_>, tablespace: Oid) -> Option<Oid> {
+    match tablespace {
+        DEFAULT_TABLESPACE => return Some(DATABASE),
+        GLOBAL_TABLESPACE => system.state.warn("global tablespace never has databases".to_owned()),
+        other => system.state.warn(format!("{other} is not a tablespace OID")),
+    }
+    None
 }
 
 fn rows(rows: Vec<Vec<Datum>>) -> Datum {

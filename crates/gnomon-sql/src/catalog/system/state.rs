@@ -55,6 +55,8 @@ pub trait SystemState {
     fn lock_blockers(&self, transaction: u64) -> Vec<u64>;
     /// The advisory locks that are held and awaited.
     fn advisory_locks(&self) -> Vec<AdvisoryLock>;
+    /// Leaves a warning for the client.
+    fn warn(&self, message: String);
     /// Returns where a sequence stands: the last value that it gave out to any session, or the first that it will; and
     /// whether it was given out.
     fn position(&self, sequence: &Sequence) -> Result<(i64, bool)>;

@@ -155,7 +155,7 @@ mod tests {
         let file = std::fs::read_to_string(std::env::var("GNOMON_ENCODINGS").unwrap()).unwrap();
         let asked = asked(&file);
         let mut wanted = String::new();
-        for (name, form) in ENCODINGS {
+        for (name, form, _) in ENCODINGS {
             if let Form::SeveralBytes(encoding) = form {
                 wanted.push_str(&table(name, encoding, &asked[name]));
             }

@@ -37,50 +37,50 @@ enum Form {
 
 use Form::{Same, SeveralBytes as Several, SingleByte as Single, Unknown};
 
-/// The encodings by PostgreSQL's numbers.
-const ENCODINGS: [(&str, Form); 42] = [
-    ("SQL_ASCII", Same),
-    ("EUC_JP", Several(&several_bytes::EUC_JP)),
-    ("EUC_CN", Several(&several_bytes::EUC_CN)),
-    ("EUC_KR", Several(&several_bytes::EUC_KR)),
-    ("EUC_TW", Unknown),
-    ("EUC_JIS_2004", Unknown),
-    ("UTF8", Same),
-    ("MULE_INTERNAL", Unknown),
-    ("LATIN1", Single),
-    ("LATIN2", Single),
-    ("LATIN3", Single),
-    ("LATIN4", Single),
-    ("LATIN5", Single),
-    ("LATIN6", Single),
-    ("LATIN7", Single),
-    ("LATIN8", Single),
-    ("LATIN9", Single),
-    ("LATIN10", Single),
-    ("WIN1256", Single),
-    ("WIN1258", Single),
-    ("WIN866", Single),
-    ("WIN874", Single),
-    ("KOI8R", Single),
-    ("WIN1251", Single),
-    ("WIN1252", Single),
-    ("ISO_8859_5", Single),
-    ("ISO_8859_6", Single),
-    ("ISO_8859_7", Single),
-    ("ISO_8859_8", Single),
-    ("WIN1250", Single),
-    ("WIN1253", Single),
-    ("WIN1254", Single),
-    ("WIN1255", Single),
-    ("WIN1257", Single),
-    ("KOI8U", Single),
-    ("SJIS", Several(&several_bytes::SJIS)),
-    ("BIG5", Several(&several_bytes::BIG5)),
-    ("GBK", Several(&several_bytes::GBK)),
-    ("UHC", Several(&several_bytes::UHC)),
-    ("GB18030", Several(&several_bytes::GB18030)),
-    ("JOHAB", Unknown),
-    ("SHIFT_JIS_2004", Unknown),
+/// The encodings by PostgreSQL's numbers, with the most bytes that a character takes.
+const ENCODINGS: [(&str, Form, i32); 42] = [
+    ("SQL_ASCII", Same, 1),
+    ("EUC_JP", Several(&several_bytes::EUC_JP), 3),
+    ("EUC_CN", Several(&several_bytes::EUC_CN), 3),
+    ("EUC_KR", Several(&several_bytes::EUC_KR), 3),
+    ("EUC_TW", Unknown, 4),
+    ("EUC_JIS_2004", Unknown, 3),
+    ("UTF8", Same, 4),
+    ("MULE_INTERNAL", Unknown, 4),
+    ("LATIN1", Single, 1),
+    ("LATIN2", Single, 1),
+    ("LATIN3", Single, 1),
+    ("LATIN4", Single, 1),
+    ("LATIN5", Single, 1),
+    ("LATIN6", Single, 1),
+    ("LATIN7", Single, 1),
+    ("LATIN8", Single, 1),
+    ("LATIN9", Single, 1),
+    ("LATIN10", Single, 1),
+    ("WIN1256", Single, 1),
+    ("WIN1258", Single, 1),
+    ("WIN866", Single, 1),
+    ("WIN874", Single, 1),
+    ("KOI8R", Single, 1),
+    ("WIN1251", Single, 1),
+    ("WIN1252", Single, 1),
+    ("ISO_8859_5", Single, 1),
+    ("ISO_8859_6", Single, 1),
+    ("ISO_8859_7", Single, 1),
+    ("ISO_8859_8", Single, 1),
+    ("WIN1250", Single, 1),
+    ("WIN1253", Single, 1),
+    ("WIN1254", Single, 1),
+    ("WIN1255", Single, 1),
+    ("WIN1257", Single, 1),
+    ("KOI8U", Single, 1),
+    ("SJIS", Several(&several_bytes::SJIS), 2),
+    ("BIG5", Several(&several_bytes::BIG5), 2),
+    ("GBK", Several(&several_bytes::GBK), 2),
+    ("UHC", Several(&several_bytes::UHC), 2),
+    ("GB18030", Several(&several_bytes::GB18030), 4),
+    ("JOHAB", Unknown, 3),
+    ("SHIFT_JIS_2004", Unknown, 2),
 ];
 
 /// Names beside an encoding's own, by their letters and digits.
@@ -142,7 +142,7 @@ impl Encoding {
             Some((_, own)) => letters(own),
             None => wanted,
         };
-        let place = ENCODINGS.iter().position(|(own, _)| letters(own) == wanted)?;
+        let place = ENCODINGS.iter().position(|(own, ..)| letters(own) == wanted)?;
         u8::try_from(place).ok().map(Encoding)
     }
 
@@ -159,11 +159,16 @@ impl Encoding {
 
     /// Returns its name.
     pub fn name(self) -> &'static str {
-        ENCODINGS.get(usize::from(self.0)).map_or("", |(name, _)| name)
+        ENCODINGS.get(usize::from(self.0)).map_or("", |(name, ..)| name)
+    }
+
+    /// Returns the most bytes that a character of it takes.
+    pub fn character_bytes_max(self) -> i32 {
+        ENCODINGS.get(usize::from(self.0)).map_or(1, |(.., bytes)| *bytes)
     }
 
     fn form(self) -> Form {
-        ENCODINGS.get(usize::from(self.0)).map_or(Unknown, |(_, form)| *form)
+        ENCODINGS.get(usize::from(self.0)).map_or(Unknown, |(_, form, _)| *form)
     }
 
     /// True if its bytes are those of the database.
@@ -323,12 +328,12 @@ mod tests {
         }
         assert_eq!(Encoding::named("latin0"), None);
         assert_eq!(Encoding::numbered(42), None);
-        assert!(ALIASES.iter().all(|(_, own)| ENCODINGS.iter().any(|(name, _)| name == own)));
+        assert!(ALIASES.iter().all(|(_, own)| ENCODINGS.iter().any(|(name, ..)| name == own)));
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        for (name, form) in ENCODINGS {
+        for (name, form, _) in ENCODINGS {
             let encoding = of(name);
             let characters: Vec<char> = ('\u{80}'..='\u{ffff}').step_by(7).collect();
             let (mut written, mut same) = (0, 0);
@@ -374,7 +379,7 @@ mod tests {
         let error = of("LATIN1").encode("\u{20ac}").expect_err("no euro");
         assert_eq!(error.state(), SqlState::UNTRANSLATABLE_CHARACTER);
         // Bytes of any kind are read or refused.
-        for (name, _) in ENCODINGS {
+        for (name, ..) in ENCODINGS {
             for first in 0..=0xff {
                 for second in [0, 0x27, 0x30, 0x5c, 0x80, 0xa1, 0xff] {
                     let _ = of(name).decode(&[first, second, first]);
