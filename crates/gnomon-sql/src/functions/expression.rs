@@ -14,13 +14,19 @@ use regex_automata::{
     nfa::thompson::{self, pikevm},
     util::syntax,
 };
-use regex_syntax::ast::{
-    Ast,
-    RepetitionKind::{OneOrMore, Range, ZeroOrMore, ZeroOrOne},
-    RepetitionRange, parse,
+use regex_syntax::{
+    ast::{
+        Ast,
+        RepetitionKind::{OneOrMore, Range, ZeroOrMore, ZeroOrOne},
+        RepetitionRange, parse,
+    },
+    hir::{ClassUnicode, ClassUnicodeRange},
 };
 
-use super::arguments::invalid;
+use super::{
+    arguments::invalid,
+    case::{lower_char, upper_char},
+};
 use crate::{Result, SqlError, SqlState};
 
 /// A regular expression that compiles to more than this many bytes is refused.
@@ -328,12 +334,33 @@ fn take_options<'p>(pattern: &'p str, flags: &mut Flags) -> Result<&'p str> {
     Ok(after)
 }
 
+/// Returns the class of the characters that a letter stands for where case is ignored, its own in lower and in upper
+/// case; none if the regex crate takes the same ones. It may take more: `k` stands for the Kelvin sign there.
+fn cases(c: char) -> Option<String> {
+    let class = |chars: &[char]| ClassUnicode::new(chars.iter().map(|c| ClassUnicodeRange::new(*c, *c)));
+    let (lower, upper) = (lower_char(c), upper_char(c));
+    let mut folded = class(&[c]);
+    folded.case_fold_simple();
+    (folded != class(&[lower, upper])).then(|| format!("(?-i:[{lower}{upper}])"))
+}
+
+/// Writes a character that stands for itself.
+fn push_literal(c: char, flags: Flags, out: &mut String) {
+    match flags.ignore_case.then(|| cases(c)).flatten() {
+        Some(class) => out.push_str(&class),
+        None if flags.literal => out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+        None => out.push(c),
+    }
+}
+
 /// Writes PostgreSQL's syntax as the regex crate's.
 fn translate(pattern: &str, mut flags: Flags) -> Result<(String, Flags)> {
     let pattern = take_options(pattern, &mut flags)?;
     if flags.literal {
         flags.extended = false;
-        return Ok((regex::escape(pattern), flags));
+        let mut out = String::with_capacity(pattern.len() + 8);
+        pattern.chars().for_each(|c| push_literal(c, flags, &mut out));
+        return Ok((out, flags));
     }
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern;
@@ -373,7 +400,7 @@ fn translate(pattern: &str, mut flags: Flags) -> Result<(String, Flags)> {
                 after
             }
             c => {
-                out.push(c);
+                push_literal(c, flags, &mut out);
                 after
             }
         };

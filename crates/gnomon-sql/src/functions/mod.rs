@@ -18,6 +18,7 @@ mod aggregates;
 mod arguments;
 mod arrays;
 mod buckets;
+mod case;
 mod comparison;
 mod datetime;
 mod declaration;

@@ -3,6 +3,7 @@
 use super::{
     Eval,
     arguments::{bytes, integer, invalid, text},
+    case::lower,
     declaration::Declarations,
     expression::{Expression, Flags, Found, compile},
 };
@@ -460,14 +461,11 @@ fn declare_counting(all: &mut Declarations) {
 }
 
 pub(super) fn declare_operators(all: &mut Declarations) {
-    fn fold(text: &str) -> String {
-        text.to_lowercase()
-    }
     let table: [(&'static str, Eval); 8] = [
         ("~~", |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(Datum::Bool)),
         ("!~~", |cx, a| like(cx, text(a, 0)?, text(a, 1)?).map(|found| Datum::Bool(!found))),
-        ("~~*", |cx, a| like(cx, &fold(text(a, 0)?), &fold(text(a, 1)?)).map(Datum::Bool)),
-        ("!~~*", |cx, a| like(cx, &fold(text(a, 0)?), &fold(text(a, 1)?)).map(|found| Datum::Bool(!found))),
+        ("~~*", |cx, a| like(cx, &lower(text(a, 0)?), &lower(text(a, 1)?)).map(Datum::Bool)),
+        ("!~~*", |cx, a| like(cx, &lower(text(a, 0)?), &lower(text(a, 1)?)).map(|found| Datum::Bool(!found))),
         ("~", |_, a| matches(text(a, 0)?, text(a, 1)?, false).map(Datum::Bool)),
         ("!~", |_, a| matches(text(a, 0)?, text(a, 1)?, false).map(|found| Datum::Bool(!found))),
         ("~*", |_, a| matches(text(a, 0)?, text(a, 1)?, true).map(Datum::Bool)),

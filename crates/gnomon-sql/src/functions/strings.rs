@@ -8,6 +8,7 @@ use std::{
 use super::{
     Eval,
     arguments::{any, array, bytes, count, integer, invalid, text},
+    case,
     declaration::{Declarations, Param},
 };
 use crate::{
@@ -248,22 +249,6 @@ pub(super) fn quote_literal(text: &str) -> String {
     if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
-fn initcap(cx: &Context, text: &str) -> Result<String> {
-    let mut pace = Pace::new(cx);
-    let mut out = String::with_capacity(text.len());
-    let mut inside = false;
-    for c in text.chars() {
-        pace.step(1)?;
-        if inside {
-            out.extend(c.to_lowercase());
-        } else {
-            out.extend(c.to_uppercase());
-        }
-        inside = c.is_alphanumeric();
-    }
-    Ok(out)
-}
-
 /// The characters from the last to the first.
 fn reverse(cx: &Context, text: &str) -> Result<String> {
     let mut pace = Pace::new(cx);
@@ -420,9 +405,9 @@ fn overlay_bytes(a: &[Datum]) -> Result<Datum> {
 }
 
 fn changes(all: &mut Declarations) {
-    all.add("lower", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_lowercase())));
-    all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(text(a, 0)?.to_uppercase())));
-    all.add("initcap", &[TEXT], TEXT, |cx, a| initcap(cx, text(a, 0)?).map(Datum::text));
+    all.add("lower", &[TEXT], TEXT, |_, a| Ok(Datum::text(case::lower(text(a, 0)?))));
+    all.add("upper", &[TEXT], TEXT, |_, a| Ok(Datum::text(case::upper(text(a, 0)?))));
+    all.add("initcap", &[TEXT], TEXT, |cx, a| case::initcap(cx, text(a, 0)?).map(Datum::text));
     all.add("reverse", &[TEXT], TEXT, |cx, a| reverse(cx, text(a, 0)?).map(Datum::text));
     all.add("replace", &[TEXT, TEXT, TEXT], TEXT, |cx, a| replace(cx, text(a, 0)?, text(a, 1)?, text(a, 2)?));
     all.add("translate", &[TEXT, TEXT, TEXT], TEXT, |cx, a| {
