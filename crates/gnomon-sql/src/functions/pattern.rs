@@ -27,7 +27,7 @@ fn escape_at_end() -> SqlError {
 /// meaning of what follows.
 ///
 /// # Errors
-/// 22025 if the pattern ends with a backslash that the match reaches.
+/// 22025 if the match reaches a backslash that ends the pattern, and text is left there.
 pub(super) fn like(cx: &Context, text: &str, pattern: &str) -> Result<bool> {
     like_units(cx, text.as_bytes(), pattern.as_bytes(), &|bytes| {
         // A character: its first byte and those that continue it.
@@ -38,23 +38,34 @@ pub(super) fn like(cx: &Context, text: &str, pattern: &str) -> Result<bool> {
 fn like_units(cx: &Context, text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -> usize) -> Result<bool> {
     let mut pace = Pace::new(cx);
     let (mut t, mut p) = (0, 0);
+    let next_width = |t: usize| width(text.get(t..).unwrap_or_default());
     // Where to go on after a mismatch: behind the last `%`, one unit further in the text.
     let mut retry: Option<(usize, usize)> = None;
     loop {
-        let matched = match pattern.get(p) {
+        if t == text.len() {
+            // Only `%` matches no text, and a later beginning would leave less of it.
+            return Ok(pattern.get(p..).unwrap_or_default().iter().all(|byte| *byte == b'%'));
+        }
+        match pattern.get(p) {
             Some(b'%') => {
-                while pattern.get(p) == Some(&b'%') {
+                // The units that must be there may as well come first.
+                while let Some(wildcard @ (b'%' | b'_')) = pattern.get(p) {
+                    match wildcard {
+                        b'_' if t == text.len() => return Ok(false),
+                        b'_' => t += next_width(t),
+                        _ => {}
+                    }
                     p += 1;
                 }
-                if p == pattern.len() {
-                    return Ok(true);
+                match pattern.get(p..) {
+                    None | Some([]) => return Ok(true),
+                    Some([b'\\']) => return Err(escape_at_end()),
+                    Some(_) => retry = Some((t, p)),
                 }
-                retry = Some((t, p));
                 continue;
             }
-            None => t == text.len(),
-            Some(b'_') if t < text.len() => {
-                t += width(text.get(t..).unwrap_or_default());
+            Some(b'_') => {
+                t += next_width(t);
                 p += 1;
                 continue;
             }
@@ -65,22 +76,19 @@ fn like_units(cx: &Context, text: &[u8], pattern: &[u8], width: &dyn Fn(&[u8]) -
                     p += 2;
                     continue;
                 }
-                Some(_) => false,
+                Some(_) => {}
             },
             Some(byte) if text.get(t) == Some(byte) => {
                 t += 1;
                 p += 1;
                 continue;
             }
-            Some(_) => false,
-        };
-        if matched {
-            return Ok(true);
+            Some(_) | None => {}
         }
         match retry {
             Some((from, after)) if from < text.len() => {
                 pace.step(1 + t.saturating_sub(from))?;
-                t = from + width(text.get(from..).unwrap_or_default());
+                t = from + next_width(from);
                 p = after;
                 retry = Some((t, after));
             }
