@@ -60,6 +60,24 @@ fn digit_count(n: &BigUint) -> i64 {
     }
 }
 
+/// Takes up to `most` zeroes off the end of a number that is not 0; returns how many.
+fn strip_zeroes(number: &mut BigInt, most: u64) -> u64 {
+    // Each zero is a factor of 2, too: few numbers have many. The count is found bit by bit, from its highest one.
+    let most = number.trailing_zeros().unwrap_or(0).min(most);
+    let mut stripped = 0;
+    for bit in (0..u64::BITS - most.leading_zeros()).rev() {
+        let zeroes = 1 << bit;
+        if stripped + zeroes <= most {
+            let (quotient, remainder) = number.div_rem(&pow10(zeroes));
+            if remainder.is_zero() {
+                *number = quotient;
+                stripped += zeroes;
+            }
+        }
+    }
+    stripped
+}
+
 /// `numerator / denominator` rounded half away from zero.
 pub(super) fn div_round(numerator: &BigInt, denominator: &BigInt) -> BigInt {
     let (quotient, remainder) = numerator.div_rem(denominator);
@@ -527,21 +545,18 @@ impl Numeric {
             }
             return Some((BigInt::from(small), scale));
         }
-        let ten = BigInt::from(10);
-        loop {
-            let (quotient, remainder) = unscaled.div_rem(&ten);
-            if !remainder.is_zero() {
-                return Some((unscaled, scale));
-            }
-            unscaled = quotient;
-            scale -= 1;
-        }
+        let zeroes = strip_zeroes(&mut unscaled, u64::MAX);
+        Some((unscaled, scale - i64::try_from(zeroes).unwrap_or(0)))
     }
 
     /// Without trailing zeroes after the point: `trim_scale()`.
     pub fn trim_scale(&self) -> Numeric {
-        match self.normalized() {
-            Some((unscaled, scale)) => Numeric::new(unscaled, scale),
+        match self.parts() {
+            Some((_, unscaled, _)) if unscaled.is_zero() => Numeric::zero(),
+            Some((_, mut unscaled, scale)) => {
+                let zeroes = strip_zeroes(&mut unscaled, scale.unsigned_abs());
+                Numeric::new(unscaled, scale - i64::try_from(zeroes).unwrap_or(0))
+            }
             None => self.clone(),
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! All are computed in fixed point on integers, with guard digits, and rounded to the scale that PostgreSQL shows: at
 //! least 16 significant digits and the scales of the arguments, at most 1000. The exponential is a Taylor series of
-//! the argument halved often enough, squared back; the logarithm the series of the inverse hyperbolic tangent after
-//! as many square roots.
+//! the argument halved often enough, squared back; the logarithm, whose fractions are binary, the series of the inverse
+//! hyperbolic tangent of what is left after powers of two and a few square roots.
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -16,6 +16,10 @@ use crate::{Result, SqlError, SqlState};
 
 /// Digits computed beyond those shown.
 const GUARD_DIGITS: i64 = 12;
+/// Bits computed beyond those asked for: roots, series and powers of two each lose some.
+const GUARD_BITS: u64 = 64;
+/// The square roots that bring an argument of the logarithm near to 1.
+const ROOTS: u32 = 12;
 /// Beyond this many digits a result of exp or power overflows.
 const RESULT_SCALE_MAX: f64 = 2_000.0;
 /// log10(e)
@@ -71,47 +75,64 @@ fn exp_fixed(x: &BigInt, scale: i64) -> BigInt {
     sum / pow10(extra.unsigned_abs())
 }
 
-/// ln x, both in units of 10^-scale, where x is above 0.
-fn ln_fixed(x: &BigInt, scale: i64) -> BigInt {
-    let roots = 12_u32;
-    let wide = scale + GUARD_DIGITS;
-    let unit = pow10(wide.unsigned_abs());
-    let mut y = x * pow10(GUARD_DIGITS.unsigned_abs());
-    // Brought between 0.5 and 2 by powers of two, whose logarithm is added.
-    let shift = i64::try_from(y.bits()).unwrap_or(0) - i64::try_from(unit.bits()).unwrap_or(0);
-    if shift > 0 {
-        y >>= shift;
-    } else {
-        y <<= -shift;
+/// ln(numerator / denominator) in units of 2^-bits, where both are above 0.
+fn ln_fixed(numerator: &BigInt, denominator: &BigInt, bits: u64) -> BigInt {
+    let wide = bits + GUARD_BITS;
+    // Brought between 0.5 and 2 by a power of two, whose logarithm is added.
+    let bits_of = |number: &BigInt| i64::try_from(number.bits()).unwrap_or(i64::MAX);
+    let shift = bits_of(numerator) - bits_of(denominator);
+    let up = i64::try_from(wide).unwrap_or(i64::MAX) - shift;
+    let mut y = match up {
+        0.. => (numerator << up) / denominator,
+        _ => numerator / (denominator << up.unsigned_abs()),
+    };
+    for _ in 0..ROOTS {
+        y = (y << wide).sqrt();
     }
-    let ln2 = if shift == 0 { BigInt::zero() } else { atanh_series(&(&unit / 3), &unit) * 2 };
-    for _ in 0..roots {
-        y = (&y * &unit).sqrt();
-    }
-    let ratio = (&y - &unit) * &unit / (&y + &unit);
-    let ln_y = atanh_series(&ratio, &unit) * 2 * (1_u32 << roots);
-    (ln_y + ln2 * shift) / pow10(GUARD_DIGITS.unsigned_abs())
+    let unit = BigInt::one() << wide;
+    let ratio = ((&y - &unit) << wide) / (y + unit);
+    let ln_y = atanh_fixed(&ratio, wide) << (ROOTS + 1);
+    let ln_of_shift = if shift == 0 { BigInt::zero() } else { ln_2_fixed(wide) * shift };
+    (ln_y + ln_of_shift) >> GUARD_BITS
 }
 
-fn atanh_series(z: &BigInt, unit: &BigInt) -> BigInt {
-    let square = z * z / unit;
-    let mut power = z.clone();
+/// The inverse hyperbolic tangent of z, both in units of 2^-bits.
+fn atanh_fixed(z: &BigInt, bits: u64) -> BigInt {
+    let square = (z * z) >> bits;
+    let mut power = z.abs();
     let mut sum = BigInt::zero();
     let mut n = 1_u32;
     while !power.is_zero() {
         sum += &power / n;
-        power = power * &square / unit;
+        power = (power * &square) >> bits;
         n += 2;
     }
-    sum
+    if z.is_negative() { -sum } else { sum }
+}
+
+/// ln 2 in units of 2^-bits.
+fn ln_2_fixed(bits: u64) -> BigInt {
+    let atanh_of_inverse = |z: u32| {
+        let mut power = (BigInt::one() << bits) / z;
+        let mut sum = BigInt::zero();
+        let mut n = 1_u32;
+        while !power.is_zero() {
+            sum += &power / n;
+            power /= z * z;
+            n += 2;
+        }
+        sum
+    };
+    atanh_of_inverse(26) * 18 - atanh_of_inverse(4_801) * 2 + atanh_of_inverse(8_749) * 8
 }
 
 /// The natural logarithm of a positive finite value, as an integer in units of 10^-scale.
 fn ln_of(value: &Numeric, scale: i64) -> BigInt {
-    // Small values need as many more digits as they have zeroes after the point; roots cost some.
-    let wide = scale + GUARD_DIGITS + (-value.exponent10()).max(0);
-    let ln = ln_fixed(&fixed(value, wide), wide);
-    div_round(&ln, &pow10((wide - scale).unsigned_abs()))
+    let Some((_, unscaled, own)) = value.parts() else { return BigInt::zero() };
+    // 10/3 is above the number of bits of a decimal digit.
+    let bits = scale.unsigned_abs() * 10 / 3 + GUARD_BITS;
+    let ln = ln_fixed(&unscaled, &pow10(own.unsigned_abs()), bits);
+    div_round(&(ln * pow10(scale.unsigned_abs())), &(BigInt::one() << bits))
 }
 
 /// The power of ten of the first digit of ln(value), about.
@@ -223,14 +244,19 @@ impl Numeric {
         let shown = shown_scale(ln_weight(self) - ln_weight(base), &[scale, base_scale]);
         // Both logarithms need the quotient's significant digits, however small they are.
         let (weight, base_weight) = (ln_weight(self), ln_weight(base));
-        let wide = shown + (weight - base_weight) - weight.min(base_weight);
-        let wide = wide.max(shown).max(0) + GUARD_DIGITS;
-        let denominator = ln_of(base, wide);
+        let digits = (shown + weight - base_weight).max(0) + GUARD_DIGITS;
+        let (wide, base_wide) = ((digits - weight).max(0), (digits - base_weight).max(0));
+        let mut denominator = ln_of(base, base_wide);
         if denominator.is_zero() {
             return Err(division_by_zero());
         }
-        let quotient = div_round(&(ln_of(self, wide) * pow10(shown.unsigned_abs())), &denominator);
-        Numeric::checked(quotient, shown)
+        let shift = shown + base_wide - wide;
+        let mut numerator = ln_of(self, wide);
+        match shift {
+            0.. => numerator *= pow10(shift.unsigned_abs()),
+            _ => denominator *= pow10(shift.unsigned_abs()),
+        }
+        Numeric::checked(div_round(&numerator, &denominator), shown)
     }
 
     /// This to a power.
@@ -265,7 +291,10 @@ impl Numeric {
             let shown = shown_scale(0, &[scale, exponent_scale]);
             return Ok(if negative { one.negate() } else { one }.round(shown));
         }
-        let estimate = natural_log_estimate(&base) * exponent.to_f64() * LOG10_E;
+        // Of a base near to 1 a double would not do: a great exponent may make much of the little that is left.
+        let rough = (8 - ln_weight(&base)).max(0);
+        let natural = Numeric::new(ln_of(&base, rough), rough).mul_exactly(exponent).to_f64();
+        let estimate = natural * LOG10_E;
         if estimate.abs() > RESULT_SCALE_MAX * 3.01 * LOG10_E {
             return if estimate > 0.0 {
                 Err(overflow())
@@ -423,16 +452,16 @@ fn power_special(base: &Numeric, exponent: &Numeric) -> Result<Numeric> {
             Ok(if (magnitude > one) == (exponent.signum() > 0) { Numeric::Infinity } else { Numeric::zero() })
         }
         _ => {
+            if base.signum() < 0 && exponent.floor() != *exponent {
+                return Err(bad_power(
+                    "a negative number raised to a non-integer power yields a complex result",
+                ));
+            }
             if exponent.signum() < 0 {
                 return Ok(Numeric::zero());
             }
             if base.signum() > 0 || exponent.parts().is_none() {
                 return Ok(Numeric::Infinity);
-            }
-            if exponent.floor() != *exponent {
-                return Err(bad_power(
-                    "a negative number raised to a non-integer power yields a complex result",
-                ));
             }
             let odd = !exponent.rem(&Numeric::from(2_i64))?.is_zero();
             Ok(if odd { Numeric::NegativeInfinity } else { Numeric::Infinity })
