@@ -1,20 +1,20 @@
 //! Reading intervals: PostgreSQL's verbose form, that of SQL, and those of ISO 8601.
 //!
-//! The text is cut into fields, which are taken from the last to the first, since a unit stands behind its number. A
-//! field that was given twice is refused. What is no such text may be one of ISO 8601.
+//! The text is cut into fields as that of a date is. They are taken from the last to the first, since a unit stands
+//! behind its number. A field that was given twice is refused. What is no such text may be one of ISO 8601.
 
 use super::{
     DAY, HOUR, MINUTE, SECOND,
     interval::{IntervalRange, IntervalStyle},
-    parse::malformed,
+    parse::{Field, FieldKind, malformed},
 };
 use crate::{
     Result, SqlError, SqlState,
     types::{Interval, TypeMod},
 };
 
-/// The most fields that a text may have.
-const FIELDS_MAX: usize = 25;
+/// The most characters that the fields of a text may have together.
+const FIELDS_LENGTH_MAX: usize = 255;
 /// Only so many letters of a unit's name count.
 const UNIT_LETTERS: usize = 10;
 
@@ -24,7 +24,9 @@ const UNIT_LETTERS: usize = 10;
 /// 22007 for what is none, 22015 for a field out of range, 22008 for a result out of range.
 pub fn parse_interval(text: &str, modifier: TypeMod, style: IntervalStyle) -> Result<Interval> {
     let (range, _) = IntervalRange::from_modifier(modifier);
-    let parsed = match fields(text).and_then(|fields| decode(&fields, range, style)) {
+    let lower = text.to_ascii_lowercase();
+    let fields = Field::all(&lower, FIELDS_LENGTH_MAX).map_err(|_| Misfit::Format);
+    let parsed = match fields.and_then(|fields| decode(&fields, range, style)) {
         Err(Misfit::Format) => decode_iso(text),
         parsed => parsed,
     };
@@ -71,9 +73,9 @@ const SECONDS: u16 = 1 << Unit::Microsecond as u16 | 1 << Unit::Millisecond as u
 const TIME: u16 = SECONDS | 1 << Unit::Minute as u16 | 1 << Unit::Hour as u16;
 
 impl Unit {
+    /// The unit of a name in lower case.
     fn named(word: &str) -> Option<Unit> {
-        let lower = word.to_ascii_lowercase();
-        Some(match lower.get(..UNIT_LETTERS).unwrap_or(&lower) {
+        Some(match word.get(..UNIT_LETTERS).unwrap_or(word) {
             "us" | "usec" | "usecs" | "useconds" | "usecond" | "microsecon" => Unit::Microsecond,
             "ms" | "msec" | "msecs" | "mseconds" | "msecond" | "millisecon" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
@@ -215,90 +217,6 @@ impl Sum {
     }
 }
 
-/// A piece of the text.
-enum Field<'a> {
-    /// `1:02:03.4`
-    Time(&'a str),
-    /// `1`, `1.5`, `1-2`
-    Number(&'a str),
-    /// A sign, and what it belongs to: `1:02`, `1.5`, `1-2`.
-    Signed(bool, &'a str),
-    Word(&'a str),
-}
-
-/// Cuts text into fields.
-fn fields(text: &str) -> Fit<Vec<Field<'_>>> {
-    let bytes = text.as_bytes();
-    let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
-    let run = |from: usize, test: &dyn Fn(u8) -> bool| {
-        from + bytes.get(from..).unwrap_or_default().iter().take_while(|b| test(**b)).count()
-    };
-    let piece = |from: usize, to: usize| text.get(from..to).ok_or(Misfit::Format);
-    let mut out = Vec::new();
-    let mut i = 0;
-    while i < bytes.len() {
-        let start = i;
-        match bytes[i] {
-            b if is_space(b) => {
-                i += 1;
-                continue;
-            }
-            b'0'..=b'9' => {
-                i = run(i, &|b| b.is_ascii_digit());
-                let delimiter = at(i);
-                if delimiter == b':' {
-                    i = run(i, &|b| b.is_ascii_digit() || b == b':' || b == b'.');
-                    out.push(Field::Time(piece(start, i)?));
-                } else {
-                    if matches!(delimiter, b'-' | b'/' | b'.') {
-                        i = run(i + 1, &|b| b.is_ascii_digit());
-                        i = match at(i - 1) == delimiter {
-                            true => run(i, &|b| b.is_ascii_alphanumeric() || b == delimiter),
-                            false if at(i) == delimiter => run(i, &|b| b.is_ascii_digit() || b == delimiter),
-                            false => i,
-                        };
-                    }
-                    out.push(Field::Number(piece(start, i)?));
-                }
-            }
-            b'.' => {
-                i = run(i + 1, &|b| b.is_ascii_digit());
-                out.push(Field::Number(piece(start, i)?));
-            }
-            b if b.is_ascii_alphabetic() => {
-                i = run(i, &|b| b.is_ascii_alphabetic());
-                out.push(Field::Word(piece(start, i)?));
-            }
-            sign @ (b'+' | b'-') => {
-                i = run(i + 1, &is_space);
-                let first = i;
-                if at(i).is_ascii_digit() {
-                    i = run(i, &|b| b.is_ascii_digit() || matches!(b, b':' | b'.' | b'-'));
-                    out.push(Field::Signed(sign == b'-', piece(first, i)?));
-                } else if at(i).is_ascii_alphabetic() {
-                    i = run(i, &|b| b.is_ascii_alphabetic());
-                    out.push(Field::Word(piece(start, i)?));
-                } else {
-                    return Err(Misfit::Format);
-                }
-            }
-            b if b.is_ascii_punctuation() => {
-                i += 1;
-                continue;
-            }
-            _ => return Err(Misfit::Format),
-        }
-        if out.len() > FIELDS_MAX {
-            return Err(Misfit::Format);
-        }
-    }
-    Ok(out)
-}
-
-fn is_space(b: u8) -> bool {
-    b.is_ascii_whitespace() || b == 0x0b
-}
-
 /// `1 year 2 mons -3 days 04:05:06 ago`, `@ 5 minutes`, `1-2`, `3 4:05`.
 ///
 /// In the style of standard SQL `-1 2:03` is a day and two hours less; in the others two hours are added.
@@ -306,30 +224,39 @@ fn decode(fields: &[Field<'_>], range: IntervalRange, style: IntervalStyle) -> F
     let mut sum = Sum::default();
     let mut given = 0_u16;
     let mut unit = None;
+    // A number with nothing behind it counts in the smallest field that the type has.
+    let mut bare = Some(Unit::of_range(range));
     let mut ago = false;
     let all_negative = style == IntervalStyle::SqlStandard && has_one_sign(fields);
     for field in fields.iter().rev() {
-        let mask = match field {
-            Field::Time(text) => {
-                let micros = clock(text, range)?;
+        let mask = match field.kind {
+            FieldKind::Time => {
+                let micros = clock(&field.text, range)?;
                 sum.micros = if all_negative { -micros } else { micros };
                 unit = Some(Unit::Day);
                 TIME
             }
-            Field::Signed(negative, text) if text.contains(':') && clock(text, range).is_ok() => {
-                let micros = clock(text, range)?;
-                sum.micros = if *negative { -micros } else { micros };
-                unit = Some(Unit::Day);
-                TIME
+            FieldKind::Displacement => {
+                let (is_negative, text) = (field.text.starts_with('-'), &field.text[1..]);
+                match text.contains(':').then(|| clock(text, range)) {
+                    Some(Ok(micros)) => {
+                        sum.micros = if is_negative { -micros } else { micros };
+                        unit = Some(Unit::Day);
+                        TIME
+                    }
+                    _ => number(&mut sum, (is_negative, text), &mut unit, bare)?,
+                }
             }
-            Field::Number(text) => number(&mut sum, (all_negative, text), &mut unit, range)?,
-            Field::Signed(negative, text) => number(&mut sum, (*negative, text), &mut unit, range)?,
-            Field::Word(word) if word.eq_ignore_ascii_case("ago") => {
-                (ago, unit) = (true, None);
+            FieldKind::Number | FieldKind::Date => {
+                number(&mut sum, (all_negative, &field.text), &mut unit, bare)?
+            }
+            FieldKind::Word if field.text == "ago" => {
+                // It is no unit, and the number before it needs one.
+                (ago, unit, bare) = (true, None, None);
                 0
             }
-            Field::Word(word) => {
-                unit = Some(Unit::named(word).ok_or(Misfit::Format)?);
+            FieldKind::Word | FieldKind::Signed => {
+                unit = Some(Unit::named(&field.text).ok_or(Misfit::Format)?);
                 0
             }
         };
@@ -347,24 +274,21 @@ fn decode(fields: &[Field<'_>], range: IntervalRange, style: IntervalStyle) -> F
     Ok(sum)
 }
 
-/// True if the first field has a minus, and no other one a sign.
+/// True if the first field is a number with a minus, and no other field has a sign.
 fn has_one_sign(fields: &[Field<'_>]) -> bool {
-    let [Field::Signed(true, _), others @ ..] = fields else { return false };
-    !others.iter().any(|field| match field {
-        Field::Signed(..) => true,
-        Field::Word(word) => word.starts_with(['+', '-']),
-        Field::Time(_) | Field::Number(_) => false,
-    })
+    let [first, others @ ..] = fields else { return false };
+    first.kind == FieldKind::Displacement
+        && first.text.starts_with('-')
+        && !others.iter().any(|field| field.text.starts_with(['+', '-']))
 }
 
-/// Adds a number of `unit`, or of the smallest field that the type has; returns the fields that it gives.
+/// Adds a number of `unit`, or of `bare` if none stands behind it; returns the fields that it gives.
 fn number(
     sum: &mut Sum,
     (negative, text): (bool, &str),
     unit: &mut Option<Unit>,
-    range: IntervalRange,
+    bare: Option<Unit>,
 ) -> Fit<u16> {
-    let counted = *unit.get_or_insert(Unit::of_range(range));
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits);
     let sign = if negative { "-" } else { "" };
@@ -387,6 +311,7 @@ fn number(
         sum.add_months(total.ok_or(Misfit::Overflow)?)?;
         return Ok(1 << Unit::Month as u16);
     }
+    let counted = *unit.insert(unit.or(bare).ok_or(Misfit::Format)?);
     let fraction = match rest {
         "" => 0.0,
         rest => fraction(rest)?,

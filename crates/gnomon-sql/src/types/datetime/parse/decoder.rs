@@ -98,18 +98,18 @@ impl Decoder<'_> {
         may_be_date: bool,
     ) -> Result<Parts, Misfit> {
         match field.kind {
-            FieldKind::Date => self.date(field.text, may_be_date),
-            FieldKind::Time => self.time(field.text),
+            FieldKind::Date => self.date(&field.text, may_be_date),
+            FieldKind::Time => self.time(&field.text),
             FieldKind::Displacement => {
-                self.displacement(field.text)?;
+                self.displacement(&field.text)?;
                 Ok(Parts::ZONE)
             }
             FieldKind::Number => match self.label.take() {
-                Some(label) => self.labelled(label, field.text),
-                None if self.is_time => self.number_of_time(field.text, may_be_date),
-                None => self.number(field.text),
+                Some(label) => self.labelled(label, &field.text),
+                None if self.is_time => self.number_of_time(&field.text, may_be_date),
+                None => self.number(&field.text),
             },
-            FieldKind::Word | FieldKind::Signed => self.word(field.text, rest),
+            FieldKind::Word | FieldKind::Signed => self.word(&field.text, rest),
         }
     }
 
@@ -295,6 +295,7 @@ impl Decoder<'_> {
                 let calendar = &mut self.calendar;
                 (calendar.hour, calendar.minute, calendar.second, calendar.micros) = (0, 0, 0, 0);
                 self.seconds_east = 0;
+                self.moment = Moment::Fields;
                 Parts::TIME.and(Parts::ZONE)
             }
             Word::Summer => {
@@ -359,6 +360,7 @@ impl Decoder<'_> {
         self.calendar.set_day(today + days);
         // The year is as it is, be it BC.
         self.calendar.is_short_year = false;
+        self.moment = Moment::Fields;
         Parts::DATE
     }
 
@@ -372,6 +374,7 @@ impl Decoder<'_> {
         }
         (calendar.year, calendar.month, calendar.day) = (civil.year, civil.month, civil.day);
         self.seconds_east = self.cx.zone.offset_at(now);
+        self.moment = Moment::Fields;
         Parts::DATE.and(Parts::TIME).and(Parts::ZONE)
     }
 

@@ -1,15 +1,15 @@
 //! The fields that a text is cut into.
 
+use std::borrow::Cow;
+
 use super::{Misfit, word::is_word};
 
 /// The most fields that a text may have.
 const FIELDS_MAX: usize = 25;
-/// The most characters that they may have together, an end of each included.
-const LENGTH_MAX: usize = 152;
 
 /// The kind of a field, as its first characters tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldKind {
+pub(in super::super) enum FieldKind {
     /// `12:34:56.7`
     Time,
     /// `2024-01-31`, `31/jan/2024`, `europe/berlin`, `040506-08`
@@ -24,11 +24,11 @@ pub(super) enum FieldKind {
     Signed,
 }
 
-/// A piece of the text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Field<'a> {
+/// A piece of the text. Spaces behind a sign are left out.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Field<'a> {
     pub kind: FieldKind,
-    pub text: &'a str,
+    pub text: Cow<'a, str>,
 }
 
 /// The rest of a text whose letters are in lower case.
@@ -99,6 +99,7 @@ impl<'a> Cutter<'a> {
     /// Passes over a field that begins with a sign.
     fn signed(&mut self) -> Result<FieldKind, Misfit> {
         self.skip_one();
+        self.skip(is_space);
         match self.next() {
             byte if byte.is_ascii_digit() => {
                 self.skip(|byte| byte.is_ascii_digit() || b":.-".contains(&byte));
@@ -117,9 +118,23 @@ fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
+fn without_space_behind_sign(text: &str) -> Cow<'_, str> {
+    match text.as_bytes() {
+        [b'+' | b'-', second, ..] if is_space(*second) => {
+            let (sign, rest) = text.split_at(1);
+            Cow::Owned(format!(
+                "{sign}{}",
+                rest.trim_start_matches(|c: char| c.is_ascii() && is_space(c as u8))
+            ))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
 impl<'a> Field<'a> {
-    /// Cuts a text, whose letters are in lower case, into fields.
-    pub(super) fn all(text: &'a str) -> Result<Vec<Field<'a>>, Misfit> {
+    /// Cuts a text, whose letters are in lower case, into fields. Together they may have so many characters, an end of
+    /// each included.
+    pub(in super::super) fn all(text: &'a str, length_max: usize) -> Result<Vec<Field<'a>>, Misfit> {
         let mut cutter = Cutter { rest: text };
         let mut fields = Vec::new();
         let mut length = 0;
@@ -144,9 +159,9 @@ impl<'a> Field<'a> {
                 }
                 _ => return Err(Misfit::Format),
             };
-            let text = &start[..start.len() - cutter.rest.len()];
+            let text = without_space_behind_sign(&start[..start.len() - cutter.rest.len()]);
             length += text.len() + 1;
-            if fields.len() == FIELDS_MAX || length > LENGTH_MAX {
+            if fields.len() == FIELDS_MAX || length > length_max {
                 return Err(Misfit::Format);
             }
             fields.push(Field { kind, text });

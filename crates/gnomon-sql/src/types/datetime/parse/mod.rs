@@ -10,10 +10,10 @@ mod field;
 mod numeral;
 mod word;
 
-pub(super) use self::numeral::{Displacement, displacement};
-use self::{
-    decoder::{Decoded, Moment, Offset, decode},
-    field::Field,
+use self::decoder::{Decoded, Moment, Offset, decode};
+pub(super) use self::{
+    field::{Field, FieldKind},
+    numeral::{Displacement, displacement},
 };
 use super::{Civil, DAY, TIMESTAMP_END, TIMESTAMP_MIN, UNIX_EPOCH_SECONDS, days_from_civil, is_date};
 use crate::{Result, SqlError, SqlState, types::Context};
@@ -105,8 +105,11 @@ fn range_error(what: &str, text: &str) -> SqlError {
     SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, format!("{what} out of range: \"{text}\""))
 }
 
+/// The most characters that the fields of a date or a time may have together.
+const FIELDS_LENGTH_MAX: usize = 152;
+
 /// The reason why a field does not fit.
-enum Misfit {
+pub(super) enum Misfit {
     Format,
     Range,
     /// A month or day out of range, which another DateStyle might explain.
@@ -117,7 +120,7 @@ enum Misfit {
 
 fn read(cx: &Context, text: &str, type_name: &str, is_time: bool) -> Result<Decoded> {
     let lower = text.to_ascii_lowercase();
-    let decoded = Field::all(&lower).and_then(|fields| decode(cx, &fields, is_time));
+    let decoded = Field::all(&lower, FIELDS_LENGTH_MAX).and_then(|fields| decode(cx, &fields, is_time));
     decoded.map_err(|misfit| {
         let field_overflow = || {
             let message = format!("date/time field value out of range: \"{text}\"");
