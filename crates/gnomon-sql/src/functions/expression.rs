@@ -169,9 +169,9 @@ impl Expression {
         self.find_at(text, 0)
     }
 
-    /// All matches from a byte position on.
-    pub(super) fn matches_from<'e, 't>(&'e self, text: &'t str, from: usize) -> Matches<'e, 't> {
-        Matches { expression: self, text, next: Some(from) }
+    /// All matches from a byte position on, if there is one to begin at.
+    pub(super) fn matches_from<'e, 't>(&'e self, text: &'t str, from: Option<usize>) -> Matches<'e, 't> {
+        Matches { expression: self, text, next: from }
     }
 
     fn find_at(&self, text: &str, from: usize) -> Option<Found> {

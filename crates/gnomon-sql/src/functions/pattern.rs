@@ -235,7 +235,7 @@ fn replace(
     regex: &Expression,
     text: &str,
     replacement: &str,
-    (start, nth, all): (usize, usize, bool),
+    (start, nth, all): (Option<usize>, usize, bool),
 ) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
@@ -286,7 +286,7 @@ pub(super) fn regexp_matches(cx: &Context, a: &[Datum]) -> Result<Vec<Datum>> {
     let limit = if flags.global { usize::MAX } else { 1 };
     let mut out = Elements::default();
     let whole = text(a, 0)?;
-    for found in regex.matches_from(whole, 0).take(limit) {
+    for found in regex.matches_from(whole, Some(0)).take(limit) {
         cx.environment.check_interrupt()?;
         out.push(groups(whole, &found))?;
     }
@@ -300,7 +300,7 @@ pub(super) fn regexp_split(cx: &Context, a: &[Datum], name: &str) -> Result<Elem
     let whole = text(a, 0)?;
     let mut out = Elements::default();
     let (mut from, mut last_end) = (0, 0);
-    for found in regex.matches_from(whole, 0) {
+    for found in regex.matches_from(whole, Some(0)) {
         cx.environment.check_interrupt()?;
         let splits = found.start() < whole.len() && found.end() > last_end;
         last_end = found.end();
@@ -319,14 +319,15 @@ fn matched(whole: &str, pattern: &str) -> Result<Datum> {
     Ok(found.group(whole, usize::from(found.len() > 1)).map_or(Datum::Null, Datum::text))
 }
 
-/// The byte position of the argument "start", which counts characters from 1.
-fn start_of(a: &[Datum], position: usize, whole: &str) -> Result<usize> {
+/// The byte position of the argument "start", which counts characters from 1; none beyond the end of the text, where
+/// nothing matches.
+fn start_of(a: &[Datum], position: usize, whole: &str) -> Result<Option<usize>> {
     let start = if a.len() > position { integer(a, position)? } else { 1 };
     if start <= 0 {
         return Err(invalid_parameter("start", start));
     }
     let skip = usize::try_from(start - 1).unwrap_or(usize::MAX);
-    Ok(whole.char_indices().nth(skip).map_or(whole.len(), |(position, _)| position))
+    Ok(whole.char_indices().map(|(position, _)| position).chain([whole.len()]).nth(skip))
 }
 
 /// An argument that must be at least `least`; 1 if it is not there.
@@ -407,7 +408,7 @@ fn declare_replacing(all: &mut Declarations) {
         }
         let flags = flags_of(a, 3)?;
         let regex = compile(text(a, 1)?, flags)?;
-        replace(cx, &regex, text(a, 0)?, text(a, 2)?, (0, 1, flags.global)).map(Datum::text)
+        replace(cx, &regex, text(a, 0)?, text(a, 2)?, (Some(0), 1, flags.global)).map(Datum::text)
     };
     all.add("regexp_replace", &[TEXT, TEXT, TEXT], TEXT, regexp_replace);
     all.add("regexp_replace", &[TEXT, TEXT, TEXT, TEXT], TEXT, regexp_replace);

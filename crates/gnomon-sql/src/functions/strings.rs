@@ -487,9 +487,11 @@ fn codes(all: &mut Declarations) {
         }
         let c = u32::try_from(code).ok().and_then(char::from_u32);
         c.map(|c| Datum::text(c.to_string())).ok_or_else(|| {
+            let is_surrogate = (0xd800..0xe000).contains(&code);
+            let reason = if is_surrogate { "not valid" } else { "too large" };
             SqlError::new(
                 SqlState::PROGRAM_LIMIT_EXCEEDED,
-                format!("requested character too large for encoding: {code}"),
+                format!("requested character {reason} for encoding: {code}"),
             )
         })
     });

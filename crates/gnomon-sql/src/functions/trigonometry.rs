@@ -128,7 +128,10 @@ pub(super) fn declare(all: &mut Declarations) {
         degrees if degrees.is_infinite() && x.is_finite() => Err(overflow("overflow")),
         degrees => Ok(degrees),
     });
-    function!(all, "radians", |x| Ok(x * RADIANS_PER_DEGREE));
+    function!(all, "radians", |x| match x * RADIANS_PER_DEGREE {
+        0.0 if x != 0.0 => Err(overflow("underflow")),
+        radians => Ok(radians),
+    });
 
     function!(all, "sin", |x| within(!x.is_infinite(), || x.sin()));
     function!(all, "cos", |x| within(!x.is_infinite(), || x.cos()));

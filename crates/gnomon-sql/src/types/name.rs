@@ -7,7 +7,7 @@ use gnomon_parser::{
     ast::{ColumnReference, Constant, Expr, QualifiedName, TypeName, Value},
 };
 
-use super::{ColumnType, Type, TypeMod, datetime::IntervalRange};
+use super::{ColumnType, Type, TypeMod, datetime::IntervalRange, text};
 use crate::{Result, SqlError, SqlState};
 
 /// The longest `n` of char(n) and varchar(n).
@@ -54,10 +54,6 @@ fn typname(name: &QualifiedName) -> Option<&str> {
 
 /// The modifiers of a type as numbers.
 fn modifier_numbers(ty: Type, modifiers: &[Expr]) -> Result<Vec<i64>> {
-    let invalid = |text: &str| {
-        let message = format!("invalid input syntax for type integer: \"{text}\"");
-        SqlError::new(SqlState::INVALID_TEXT_REPRESENTATION, message)
-    };
     let mut numbers = Vec::with_capacity(modifiers.len());
     for modifier in modifiers {
         let text = match modifier {
@@ -76,10 +72,10 @@ fn modifier_numbers(ty: Type, modifiers: &[Expr]) -> Result<Vec<i64>> {
                 ));
             }
         };
-        numbers.push(match text.trim().parse::<i32>() {
+        numbers.push(match text::parse_integer::<i32>(text, Type::Int4) {
             Ok(number) => i64::from(number),
             Err(_) if !ty.info().has_modifier() => 0,
-            Err(_) => return Err(invalid(text)),
+            Err(error) => return Err(error),
         });
     }
     Ok(numbers)

@@ -239,19 +239,23 @@ fn parse_bool(text: &str) -> Result<bool> {
     }
 }
 
-fn parse_integer<I: TryFrom<i128>>(text: &str, ty: Type) -> Result<I> {
+pub(super) fn parse_integer<I: TryFrom<i128>>(text: &str, ty: Type) -> Result<I> {
     let trimmed = text.trim_matches(is_space);
-    let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    let sign = usize::from(trimmed.starts_with(['-', '+']));
+    let digits = trimmed[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = trimmed.split_at(sign + digits);
+    if digits == 0 {
         return Err(malformed(ty, text));
     }
-    let value = trimmed.parse::<i128>().ok().and_then(|value| I::try_from(value).ok());
-    value.ok_or_else(|| {
+    // Digits that are too many are refused before what follows them.
+    let value = number.parse::<i128>().ok().and_then(|value| I::try_from(value).ok());
+    let value = value.ok_or_else(|| {
         SqlError::new(
             SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
             format!("value \"{text}\" is out of range for type {}", ty.info().sql_name),
         )
-    })
+    })?;
+    if rest.is_empty() { Ok(value) } else { Err(malformed(ty, text)) }
 }
 
 fn parse_oid(text: &str) -> Result<u32> {
