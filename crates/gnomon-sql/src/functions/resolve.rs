@@ -78,6 +78,8 @@ enum Failure {
     Ambiguous,
     /// Only literals of unknown type stand where the type decides.
     Undetermined,
+    /// The type is that of the elements of an array of any type.
+    OfAnyArray,
 }
 
 /// The operator for operands of these types; `left` is none for a prefix operator.
@@ -127,6 +129,7 @@ pub fn resolve_operator(name: &str, left: Option<Type>, right: Type) -> Result<F
             Err(SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {}", describe()))
                 .hint("Could not choose a best candidate operator. You might need to add explicit type casts."))
         }
+        Err(Failure::OfAnyArray) => Err(undetermined_element()),
         Err(_) => Err(undetermined()),
     }
 }
@@ -311,6 +314,9 @@ pub fn resolve_aggregate(name: &str, arguments: Arguments<'_>, distinct: bool) -
     if distinct && given.is_empty() {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "DISTINCT specified, but no arguments were given"));
     }
+    if name == "array_agg" && given == [Type::AnyArray] {
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, "data type anyarray is not an array type"));
+    }
     let candidates = if arguments.names.is_empty() { AGGREGATES.of(name) } else { &[] };
     match exact(candidates, given).map_or_else(|| choose(candidates, given), Ok) {
         Ok(chosen) => {
@@ -350,7 +356,13 @@ fn function_error(name: &str, arguments: Arguments<'_>, failure: &Failure) -> Sq
                 .hint("Could not choose a best candidate function. You might need to add explicit type casts.")
         }
         Failure::Undetermined => undetermined(),
+        Failure::OfAnyArray => undetermined_element(),
     }
+}
+
+/// The error of an array of any type where the type of its elements decides.
+fn undetermined_element() -> SqlError {
+    SqlError::new(SqlState::DATATYPE_MISMATCH, "cannot determine element type of \"anyarray\" argument")
 }
 
 /// True if PostgreSQL has functions of this name, and there is none here.
@@ -434,10 +446,12 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
     // AnyElement is the common type of elements and element-like arguments that are known.
     let mut known = Vec::new();
     let mut polymorphic = 0;
+    let mut has_any_array = false;
     for (param, ty) in params.iter().zip(given) {
         match param {
             Param::AnyArray => {
                 polymorphic += 1;
+                has_any_array |= *ty == Type::AnyArray;
                 match ty.element() {
                     Some(element) => known.push(element),
                     None if matches!(ty, Type::Unknown | Type::AnyArray) => {}
@@ -460,9 +474,18 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
     let mut element = None;
     if polymorphic > 0 {
         let is_known = known.iter().any(|ty| *ty != Type::Unknown);
+        if has_any_array && polymorphic > 1 {
+            // PostgreSQL's tests of two arrays take anyarray, and what makes an array of two takes anycompatiblearray,
+            // which an array of any type is not.
+            let is_test = !is_known && declaration.result == Param::Is(Type::Bool);
+            return Err(if is_test { Failure::OfAnyArray } else { Failure::None });
+        }
         element = match is_known {
             // A result that is an element of an array of any type has no type.
-            false if given.contains(&Type::AnyArray) && declaration.result != Param::AnyElement => None,
+            false if has_any_array && declaration.result == Param::AnyElement => {
+                return Err(Failure::OfAnyArray);
+            }
+            false if has_any_array => None,
             true => Some(common_type(&known, "").map_err(|_| Failure::None)?),
             // As PostgreSQL's anycompatible; a function of one such argument takes anyelement or anyarray.
             false if polymorphic > 1 && is_name(declaration.name) => Some(Type::Text),
@@ -489,12 +512,13 @@ fn fitting<'a>(declaration: &'a Declaration, given: &[Type]) -> Result<Chosen<'a
 }
 
 fn choose<'a>(candidates: &'a [Declaration], given: &[Type]) -> Result<Chosen<'a>, Failure> {
-    let mut undetermined = false;
+    let (mut undetermined, mut of_any_array) = (false, false);
     let mut left: Vec<Chosen<'a>> = Vec::new();
     for declaration in candidates {
         match fitting(declaration, given) {
             Ok(chosen) => left.push(chosen),
             Err(Failure::Undetermined) => undetermined = true,
+            Err(Failure::OfAnyArray) => of_any_array = true,
             Err(_) => {}
         }
     }
@@ -519,6 +543,7 @@ fn choose<'a>(candidates: &'a [Declaration], given: &[Type]) -> Result<Chosen<'a
     // Literals alone are taken for strings before anything else; an array of whatever elements fits as well as others.
     let is_string = |param| matches!(param, Some(Param::Is(ty)) if Type::category(ty) == 'S');
     match &left[..] {
+        [] if of_any_array => Err(Failure::OfAnyArray),
         [] => Err(if undetermined { Failure::Undetermined } else { Failure::None }),
         [only] if undetermined && (0..given.len()).any(|i| !is_string(only.declaration.param_at(i))) => {
             Err(Failure::Ambiguous)
