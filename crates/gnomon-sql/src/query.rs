@@ -27,7 +27,8 @@ pub use crate::{
     binder::{
         Assignee, AssigneeKind, Binder, CatalogView, Change, ChangeTarget, ParameterNames, Relation,
         ResultColumn, Scope, ScopeRelation, check_collation, check_operator_class, column_of_key,
-        figure_name, into_clause, is_star, position_of, query_item_position, relation_name, relation_of,
+        column_position, figure_name, into_clause, is_star, position_of, query_item_position, relation_name,
+        relation_of,
     },
     executor::{
         AccessCounts, Accesses, ByRelation, Cursors, ExecContext, Execution, Expr, Measures, RowSource,

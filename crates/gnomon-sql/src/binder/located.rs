@@ -69,10 +69,20 @@ pub fn item_position<'e>(items: impl IntoIterator<Item = &'e Expr>, at: usize) -
 /// Returns the place of the value of a column of a query, if the query writes it.
 pub fn query_item_position(body: &QueryBody, at: usize) -> Position {
     match body {
-        QueryBody::Select(select) => item_position(select.targets.iter().map(|target| &target.value), at),
         QueryBody::Values(values) => values.rows.first().map_or(Position::NONE, |row| item_position(row, at)),
         QueryBody::Query(query) => query_item_position(&query.body, at),
-        QueryBody::SetOperations(_) => Position::NONE,
+        body => column_position(body, at),
+    }
+}
+
+/// Returns the place that PostgreSQL shows for a column of a query: where its first SELECT writes it. It shows none for
+/// a column of VALUES.
+pub fn column_position(body: &QueryBody, at: usize) -> Position {
+    match body {
+        QueryBody::Select(select) => item_position(select.targets.iter().map(|target| &target.value), at),
+        QueryBody::Values(_) => Position::NONE,
+        QueryBody::Query(query) => column_position(&query.body, at),
+        QueryBody::SetOperations(chain) => column_position(&chain.first, at),
     }
 }
 

@@ -62,7 +62,7 @@ use crate::{
 
 pub use analysis::Analysis;
 pub use catalog::{CatalogView, Relation};
-pub use located::{is_star, position_of, query_item_position};
+pub use located::{column_position, is_star, position_of, query_item_position};
 pub use operator_class::check_operator_class;
 pub use parameters::ParameterNames;
 pub use query::figure_name;

@@ -26,7 +26,7 @@ use crate::{
     database::Shared,
     query::{
         Assignee, AssigneeKind, Binder, Change, ChangeTarget, ExecContext, Expr, Measures, Scope, Spool,
-        check_collation, check_operator_class, column_of_key,
+        check_collation, check_operator_class, column_of_key, column_position,
         expr::Part,
         is_star, open, open_tables,
         plan::{self, Child, Cte, Node, NodeValue, Parts, Plan, explain_tables, text},
@@ -150,7 +150,9 @@ impl InsertPlan {
                     fills[position] = Fill::Expr(part.assign(array, value));
                     continue;
                 }
-                let expr = binder.assigned(expr, &target.name, target.ty)?;
+                let expr = binder
+                    .assigned(expr, &target.name, target.ty)
+                    .map_err(|error| error.at(column_position(&query.query.body, i)))?;
                 fills[position] = match expr.as_column() {
                     Some(i) => Fill::Source(i),
                     None => Fill::Expr(expr),

@@ -3,6 +3,7 @@
 //! [`QueryBinder`] binds a query level by level and has each planned as soon as it is bound. The expressions in it are
 //! bound by an [`ExpressionBinder`], which comes back for subqueries through [`Subqueries`].
 
+mod arm;
 mod from;
 mod group;
 mod keyed;
@@ -228,8 +229,8 @@ impl<'a> QueryBinder<'_, 'a> {
             let message = format!("argument of {name} must not contain variables");
             return Err(at_expr(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message), expr));
         }
-        let bound = self.statement.typing.coerce(bound, Type::Int8.into(), CastContext::Assignment)?;
-        bound.map(Some).ok_or_else(|| {
+        let bound = self.statement.typing.coerce(bound, Type::Int8.into(), CastContext::Assignment);
+        bound.map_err(|error| at_expr(error, expr))?.map(Some).ok_or_else(|| {
             let message = format!("argument of {name} must be type bigint, not type {}", type_name(ty));
             at_expr(SqlError::new(SqlState::DATATYPE_MISMATCH, message), expr)
         })

@@ -10,6 +10,7 @@ use gnomon_parser::{
 
 use super::{
     BoundQuery, Output, QueryBinder, Tail,
+    arm::is_open,
     group::apply_grouping,
     keyed::keyed,
     locks::bind_locks,
@@ -99,6 +100,9 @@ impl QueryBinder<'_, '_> {
         check_distinct(&select.distinct, distinct.as_ref(), &order, tail.order)?;
         let limits = self.bind_limits(tail.limit, level)?;
         self.check_windows(&windows, place(Clause::Window))?;
+        if select.distinct == Distinct::Yes {
+            items.iter_mut().try_for_each(|item| item.settled(&mut self.statement.typing).map(drop))?;
+        }
         for (position, item) in items.iter_mut().enumerate() {
             match output.target(position) {
                 Some(target) if item.expr.ty.ty == Type::Unknown => {
@@ -304,9 +308,4 @@ fn check_distinct(
 
 fn exprs_have_sets(items: &[SelectItem]) -> bool {
     items.iter().any(|item| item.expr.any(&|e| matches!(e.kind, ExprKind::SetCall { .. })))
-}
-
-/// True if it is a literal or parameter whose type its place may still decide.
-pub(super) fn is_open(expr: &Expr) -> bool {
-    expr.ty.ty == Type::Unknown && matches!(expr.kind, ExprKind::Const(_) | ExprKind::Param(_))
 }

@@ -7,12 +7,15 @@ use gnomon_parser::{
     ast::{self, QueryBody, SetOperation, SetOperationKind},
 };
 
-use super::{Output, QueryBinder, select::is_open};
+use super::{
+    Output, QueryBinder,
+    arm::{arm_column, projected},
+};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        located::{item_position, position_of, query_item_position},
+        located::{column_position, item_position, position_of, query_item_position},
         scope::{Clause, Place, Scope},
         syntax::into_clause,
     },
@@ -21,7 +24,7 @@ use crate::{
         plan::{self, Plan},
     },
     planner::{SetOperator, plan_set_operation},
-    types::{ColumnType, Type},
+    types::ColumnType,
 };
 
 impl QueryBinder<'_, '_> {
@@ -105,13 +108,15 @@ impl QueryBinder<'_, '_> {
             return Err(SqlError::new(
                 SqlState::SYNTAX_ERROR,
                 format!("each {name} query must have the same number of columns"),
-            ));
+            )
+            .at(column_position(&operation.right, 0)));
         }
         let (mut left_exprs, mut right_exprs) = (Vec::new(), Vec::new());
         for (position, (a, b)) in columns.iter_mut().zip(&others).enumerate() {
             let (x, y) = (arm_column(&left, position, a.ty), arm_column(&right, position, b.ty));
             let pair = [x, y];
-            let ty = self.statement.typing.common_type(&pair, name)?;
+            let ty = self.statement.typing.common_type(&pair, name);
+            let ty = ty.map_err(|error| error.at(column_position(&operation.right, position)))?;
             for ((expr, body), exprs) in
                 pair.into_iter().zip([first, &operation.right]).zip([&mut left_exprs, &mut right_exprs])
             {
@@ -140,29 +145,5 @@ impl QueryBinder<'_, '_> {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, message).at(into.name.position()));
         }
         self.bind_set_expr(arm, level, Output::Arm)
-    }
-}
-
-/// The column of an arm of a set operation; a literal shows itself, so that it can take the other arm's type.
-fn arm_column(plan: &Plan, position: usize, ty: ColumnType) -> Expr {
-    if ty.ty == Type::Unknown {
-        let columns = match plan {
-            Plan::Project(project) => &project.columns[..],
-            Plan::Values(values) => values.rows.first().map_or(&[][..], Vec::as_slice),
-            _ => &[],
-        };
-        if let Some(expr) = columns.get(position).filter(|expr| is_open(expr)) {
-            return expr.clone();
-        }
-    }
-    Expr::column(position, "?column?", ty)
-}
-
-/// A plan whose columns are these expressions of its own; itself if nothing changes.
-fn projected(plan: Plan, columns: Vec<Expr>) -> Plan {
-    let unchanged = columns.iter().enumerate().all(|(position, column)| column.as_column() == Some(position));
-    match unchanged {
-        true => plan,
-        false => Plan::Project(Arc::new(plan::Project { input: plan, columns })),
     }
 }

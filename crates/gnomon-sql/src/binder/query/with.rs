@@ -4,15 +4,20 @@ use std::{collections::HashSet, sync::Arc};
 
 use gnomon_parser::{
     Position,
-    ast::{self, CommonTable, Ident, Query, QueryBody, Target, With},
+    ast::{self, CommonTable, Ident, Query, With},
 };
 
-use super::{BoundQuery, Output, QueryBinder, recursion, search::Paths};
+use super::{
+    BoundQuery, Output, QueryBinder,
+    arm::{arm_column, projected},
+    recursion,
+    search::Paths,
+};
 use crate::{
     Result, SqlError, SqlState,
     binder::{
         ResultColumn,
-        located::position_of,
+        located::column_position,
         relations::{Carried, CteName},
         scope::{Clause, Place, Scope},
         typing::{Typing, type_name},
@@ -103,9 +108,11 @@ impl QueryBinder<'_, '_> {
         let outer_ctes = self.relations.ctes.len();
         let own = parts.with.map(|with| self.bind_with(with, inner)).transpose()?;
         let (plan, mut columns) = match parts.operations {
-            [] => self.bind_set_expr(parts.first, inner, Output::Own)?,
+            [] => self.bind_set_expr(parts.first, inner, Output::Arm)?,
             operations => self.bind_set_operations(parts.first, operations, inner)?,
         };
+        let given: Vec<ColumnType> = columns.iter().map(|column| column.ty).collect();
+        let plan = self.settled_arm(plan, &mut columns)?;
         rename_columns(&mut columns, &cte.columns, &cte.name)?;
         let mut paths = Paths::of(cte, parts, marks)?;
         let extra = paths.columns();
@@ -120,7 +127,7 @@ impl QueryBinder<'_, '_> {
         });
         let carried = Carried { name: name.to_owned(), table, columns: extra.clone() };
         self.relations.carried = (!extra.is_empty()).then_some(carried);
-        let (recursive, mut others) = self.bind_set_expr(parts.second, inner, Output::Own)?;
+        let (recursive, mut others) = self.bind_set_expr(parts.second, inner, Output::Arm)?;
         self.relations.ctes.truncate(outer_ctes);
         others.truncate(others.len().saturating_sub(extra.len()));
         if others.len() != columns.len() {
@@ -132,8 +139,11 @@ impl QueryBinder<'_, '_> {
         }
         let mut casts = Vec::with_capacity(columns.len());
         for (position, (column, other)) in columns.iter().zip(&others).enumerate() {
-            let terms = [parts.first, parts.second];
-            casts.push(recursive_column(&mut self.statement.typing, name, position, [column, other], terms)?);
+            let first = Expr::column(position, column.name.clone(), given[position]);
+            let second = arm_column(&recursive, position, other.ty);
+            let places = [parts.first, parts.second].map(|term| column_position(term, position));
+            let typing = &mut self.statement.typing;
+            casts.push(recursive_column(typing, (name, position), column.ty, [first, second], places)?);
         }
         let carried = extra.iter().zip(columns.len()..);
         casts.extend(carried.map(|(column, at)| Expr::column(at, column.name.clone(), column.ty)));
@@ -156,42 +166,37 @@ impl QueryBinder<'_, '_> {
     }
 }
 
-/// The place of a column in the first SELECT of a term, as far as it is known.
-fn column_position(term: &QueryBody, column: usize) -> Position {
-    match term {
-        QueryBody::Select(select) => {
-            let is_star = |target: &Target| matches!(&target.value, ast::Expr::Column(name) if name.has_star);
-            let target = match &select.targets[..] {
-                [star] if is_star(star) => Some(star),
-                targets if targets.iter().any(is_star) => None,
-                targets => targets.get(column),
-            };
-            target.map_or(Position::NONE, |target| position_of(&target.value))
+impl QueryBinder<'_, '_> {
+    /// A plan whose columns have types: text, if nothing else tells.
+    fn settled_arm(&mut self, plan: Plan, columns: &mut [ResultColumn]) -> Result<Plan> {
+        let mut settled = Vec::with_capacity(columns.len());
+        for (position, column) in columns.iter_mut().enumerate() {
+            let expr = self.statement.typing.known(arm_column(&plan, position, column.ty))?;
+            column.ty = expr.ty;
+            settled.push(expr);
         }
-        QueryBody::SetOperations(union) => column_position(&union.first, column),
-        QueryBody::Query(query) => column_position(&query.body, column),
-        QueryBody::Values(_) => Position::NONE,
+        Ok(projected(plan, settled))
     }
 }
 
-/// A column of a recursive term as the type that the column has in the first one, which must be that of both.
+/// A column of the second term as the type `ty` that the first one gives it, which must be that of both. A literal of
+/// either has no type of its own.
 fn recursive_column(
     typing: &mut Typing<'_>,
-    name: &str,
-    position: usize,
-    [column, other]: [&ResultColumn; 2],
-    terms: [&QueryBody; 2],
+    (name, position): (&str, usize),
+    ty: ColumnType,
+    [first, second]: [Expr; 2],
+    [first_place, second_place]: [Position; 2],
 ) -> Result<Expr> {
-    let [first_place, second_place] = terms.map(|term| column_position(term, position));
-    let first = Expr::column(position, column.name.clone(), column.ty);
-    let second = Expr::column(position, other.name.clone(), other.ty);
-    let common = typing.common_type(&[first, second.clone()], "UNION");
-    let common = common.map_err(|error| error.at(second_place))?;
-    let modifier = if column.ty == other.ty { column.ty.modifier } else { -1 };
+    let from = second.ty;
+    let pair = [first, second];
+    let common = typing.common_type(&pair, "UNION").map_err(|error| error.at(second_place))?;
+    let [_, second] = pair;
+    let modifier = if ty == from { ty.modifier } else { -1 };
     let overall = ColumnType { ty: common, modifier };
-    if overall != column.ty {
+    if overall != ty {
         let of = |ty: ColumnType| crate::types::format_type(ty.ty, Some(ty.modifier));
-        let (given, overall) = (of(column.ty), of(overall));
+        let (given, overall) = (of(ty), of(overall));
         return Err(SqlError::new(
             SqlState::DATATYPE_MISMATCH,
             format!(
@@ -202,10 +207,10 @@ fn recursive_column(
         .hint("Cast the output of the non-recursive term to the correct type.")
         .at(first_place));
     }
-    let from = second.ty.ty;
-    typing.coerce(second, column.ty, CastContext::Implicit)?.ok_or_else(|| {
+    let converted = typing.coerce(second, ty, CastContext::Implicit);
+    converted.map_err(|error| error.at(second_place))?.ok_or_else(|| {
         let message =
-            format!("UNION types {} and {} cannot be matched", type_name(column.ty.ty), type_name(from));
+            format!("UNION types {} and {} cannot be matched", type_name(ty.ty), type_name(from.ty));
         SqlError::new(SqlState::DATATYPE_MISMATCH, message).at(second_place)
     })
 }
