@@ -38,6 +38,12 @@ pub(super) fn resolved(name: &'static str, arguments: Vec<Type>, result: Type) -
     SetFunctionRef(Arc::new(Resolved { name, arguments, columns }))
 }
 
+impl PartialEq for SetFunctionRef {
+    fn eq(&self, other: &SetFunctionRef) -> bool {
+        self.0.name == other.0.name && self.0.arguments == other.0.arguments
+    }
+}
+
 impl SetFunctionRef {
     /// Its name.
     pub fn name(&self) -> &'static str {

@@ -26,5 +26,5 @@ pub use input::{
 };
 pub use members::{hash_sides, hashed_alike};
 pub use prune::prune;
-pub use select::{finish_query, plan_select, plan_set_operation};
+pub use select::{finish_query, plan_select, plan_set_operation, row_with_sets};
 pub use targets::{BoundTargets, plan_targets};

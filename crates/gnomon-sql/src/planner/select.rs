@@ -9,10 +9,10 @@ use super::{
     window::{add_windows, window_groups},
 };
 use crate::{
-    Result, SqlError, SqlState,
+    Result,
     executor::{
         Expr,
-        expr::ExprKind,
+        expr::{DisplayExpr, ExprKind},
         plan::{
             Aggregate, AggregateCall, Distinct, JoinKind, Limit, LockRows, LockWait, LockedTable, Plan,
             Project, ProjectSet, RowsFrom, SetOperation, Sort, SortKey, Values,
@@ -91,6 +91,8 @@ pub fn plan_select(
     let base = select.row_width();
 
     if let Some(mut grouping) = select.grouping.take() {
+        // Sets that rows are grouped by are there before the groups.
+        (plan, layout) = add_sets(plan, layout, &mut grouping.keys.iter_mut().collect::<Vec<_>>());
         let keys = std::mem::take(&mut grouping.keys).into_iter().map(|key| place(key, &layout)).collect();
         let calls: Vec<AggregateCall> = std::mem::take(&mut select.aggregates)
             .into_iter()
@@ -106,7 +108,7 @@ pub fn plan_select(
     // Sets that the order does not depend on are computed from the rows in their order.
     let sets_last = !late && sets_can_follow(&select);
     if !sets_last {
-        (plan, layout) = add_sets(plan, layout, &mut select)?;
+        (plan, layout) = add_sets(plan, layout, &mut exprs_of_sets(&mut select));
     }
 
     if !late && !ordered && !order.is_empty() {
@@ -126,7 +128,7 @@ pub fn plan_select(
         plan = Plan::Distinct(Arc::new(Distinct { input: plan, keys }));
     }
     if sets_last {
-        (plan, layout) = add_sets(plan, layout, &mut select)?;
+        (plan, layout) = add_sets(plan, layout, &mut exprs_of_sets(&mut select));
     }
     let all_distinct = matches!(select.distinct, Some(None));
     let columns: Vec<Expr> = select.columns.iter().map(|column| place(column.clone(), &layout)).collect();
@@ -340,6 +342,13 @@ fn is_set(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::SetCall { .. })
 }
 
+/// A row of expressions, or with sets among them as many as the longest set has.
+pub fn row_with_sets(mut row: Vec<Expr>) -> Plan {
+    let (plan, layout) = add_sets(Plan::one_row(), Vec::new(), &mut row.iter_mut().collect::<Vec<_>>());
+    let columns = row.into_iter().map(|column| place(column, &layout)).collect();
+    project(plan, columns, layout.len())
+}
+
 fn has_sets(select: &BoundSelect) -> bool {
     select.columns.iter().any(|column| column.any(&is_set))
         || select.order.iter().any(|order| order.key.expr.any(&is_set))
@@ -357,50 +366,58 @@ fn sets_can_follow(select: &BoundSelect) -> bool {
         && !select.order.iter().chain(keys).any(|order| order.key.expr.any(&is_set))
 }
 
-/// Computes the sets of the select list beneath it; their values become columns.
-fn add_sets(plan: Plan, mut layout: Vec<usize>, select: &mut BoundSelect) -> Result<(Plan, Vec<usize>)> {
+/// The expressions above the groups and windows that can have sets.
+fn exprs_of_sets(select: &mut BoundSelect) -> Vec<&mut Expr> {
+    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
+    let keys = select.order.iter_mut().chain(keys_of_distinct).map(|order| &mut order.key.expr);
+    select.columns.iter_mut().chain(keys).collect()
+}
+
+/// Computes the sets of expressions beneath them; their values become columns. Sets side by side advance together; one
+/// whose arguments are sets begins anew for each of their rows.
+fn add_sets(mut plan: Plan, mut layout: Vec<usize>, exprs: &mut [&mut Expr]) -> (Plan, Vec<usize>) {
+    loop {
+        let sets = take_sets(exprs, &mut layout);
+        if sets.is_empty() {
+            return (plan, layout);
+        }
+        plan = Plan::ProjectSet(Arc::new(ProjectSet { input: plan, sets }));
+    }
+}
+
+/// Takes out the sets without sets among their arguments; the columns of their values follow those of the layout.
+fn take_sets(exprs: &mut [&mut Expr], layout: &mut Vec<usize>) -> Vec<RowsFrom> {
     let mut next = layout.iter().max().map_or(0, |number| number + 1);
     let mut sets = Vec::new();
-    let mut nested = false;
     let mut found: Vec<(Expr, usize)> = Vec::new();
-    let mut take = |expr: &mut Expr| {
-        expr.replace(&mut |e| {
-            let ExprKind::SetCall { function, args } = &e.kind else { return None };
-            nested |= args.iter().any(|arg| arg.any(&is_set));
-            let width = function.width();
-            let number = match found.iter().find(|(other, _)| other.same(e)) {
-                Some((_, number)) => *number,
-                None => {
-                    let number = next;
-                    next += width;
-                    let args = args.iter().map(|arg| place(arg.clone(), &layout)).collect();
-                    sets.push(RowsFrom::Set { function: function.clone(), args, width });
-                    layout.extend(number..next);
-                    found.push((e.clone(), number));
-                    number
-                }
-            };
-            let columns = function.columns().iter().zip(number..);
-            let mut columns = columns.map(|((_, ty), number)| Expr::column(number, "?column?", (*ty).into()));
-            match width {
-                1 => columns.next(),
-                _ => Some(Expr { kind: ExprKind::Row(columns.collect()), ty: e.ty }),
+    let mut take = |e: &Expr| {
+        let ExprKind::SetCall { function, args } = &e.kind else { return None };
+        if args.iter().any(|arg| arg.any(&is_set)) {
+            return None;
+        }
+        let width = function.width();
+        let number = match found.iter().find(|(other, _)| other.same(e)) {
+            Some((_, number)) => *number,
+            None => {
+                let number = next;
+                next += width;
+                let args = args.iter().map(|arg| place(arg.clone(), layout)).collect();
+                sets.push(RowsFrom::Set { function: function.clone(), args, width });
+                layout.extend(number..next);
+                found.push((e.clone(), number));
+                number
             }
-        });
+        };
+        let label = DisplayExpr { expr: e, qualified: false }.to_string();
+        let columns = function.columns().iter().zip(number..);
+        let mut columns = columns.map(|((_, ty), number)| Expr::column(number, &*label, (*ty).into()));
+        match width {
+            1 => columns.next(),
+            _ => Some(Expr { kind: ExprKind::Row(columns.collect()), ty: e.ty }),
+        }
     };
-    select.columns.iter_mut().for_each(&mut take);
-    let keys_of_distinct = select.distinct.iter_mut().flatten().flatten();
-    select.order.iter_mut().chain(keys_of_distinct).for_each(|order| take(&mut order.key.expr));
-    if nested {
-        return Err(SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            "set-returning functions as arguments of each other are not supported in a select list",
-        ));
-    }
-    match sets.is_empty() {
-        true => Ok((plan, layout)),
-        false => Ok((Plan::ProjectSet(Arc::new(ProjectSet { input: plan, sets })), layout)),
-    }
+    exprs.iter_mut().for_each(|expr| expr.replace(&mut take));
+    sets
 }
 
 type Locked = (LockedItem, gnomon_engine::RowLock, LockWait);

@@ -130,8 +130,8 @@ scripts! {
     query_aggregates, query_errors, query_joins, query_levels, query_setops, query_subqueries, read_only_views,
     recursion, references, reg_types, regular_expressions, relation_strings, renaming, results, rewritten_indexes,
     row_addresses, row_checks, row_stars, row_types, savepoints, select_into, semantic_locks, sequences,
-    set_functions, setting_origins, settings, sizes, snapshots, spellings, statement_statistics, statistics,
-    stored, system_columns, system_objects, tables_in_use, templates, templates_of_times, ties, time_zones,
-    transaction_numbers, transactions, two_phase, unknown_columns, updatable_views, usage_views, view_changes,
-    view_conflicts, view_rows, view_stars, views, whole_rows, windows, with
+    set_functions, sets_in_groups, setting_origins, settings, sizes, snapshots, spellings, statement_statistics,
+    statistics, stored, system_columns, system_objects, tables_in_use, templates, templates_of_times, ties,
+    time_zones, transaction_numbers, transactions, two_phase, unknown_columns, updatable_views, usage_views,
+    view_changes, view_conflicts, view_rows, view_stars, views, whole_rows, windows, with
 }

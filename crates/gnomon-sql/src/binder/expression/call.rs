@@ -116,7 +116,12 @@ impl ExpressionBinder<'_, '_> {
             let message = format!("set-returning functions are not allowed in {what}");
             SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
         };
-        if place.calls.is_none() || !matches!(place.clause, Clause::Select | Clause::OrderBy) {
+        let may_stand = match place.clause {
+            Clause::GroupBy | Clause::SingleValues => true,
+            Clause::Select | Clause::OrderBy => place.calls.is_some(),
+            _ => false,
+        };
+        if !may_stand {
             return Err(refused(place.clause.of_frame().name()));
         }
         if let Some(what) = place.in_conditional {

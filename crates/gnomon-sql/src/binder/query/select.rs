@@ -188,7 +188,7 @@ impl QueryBinder<'_, '_> {
             return Ok((output, items[position].settled(&mut self.statement.typing)?));
         }
         let expr = self.expressions().bind(key, place)?;
-        match items.iter().position(|item| item.expr.same(&expr)) {
+        match items.iter().position(|item| item.expr.alike(&expr)) {
             Some(position) => Ok((Some(position), items[position].settled(&mut self.statement.typing)?)),
             None => Ok((None, self.statement.typing.known(expr)?)),
         }

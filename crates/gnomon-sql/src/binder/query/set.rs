@@ -23,7 +23,7 @@ use crate::{
         Expr,
         plan::{self, Plan},
     },
-    planner::{SetOperator, plan_set_operation},
+    planner::{SetOperator, plan_set_operation, row_with_sets},
     types::ColumnType,
 };
 
@@ -34,7 +34,8 @@ impl QueryBinder<'_, '_> {
         level: &Scope<'_>,
         output: Output<'_>,
     ) -> Result<(Plan, Vec<ResultColumn>)> {
-        let place = Place::new(level, Clause::Values);
+        let is_select_list = values.rows.len() == 1 && matches!(output, Output::Assigned(_));
+        let place = Place::new(level, if is_select_list { Clause::SingleValues } else { Clause::Values });
         let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             let mut cells = self.expressions().fields(row, place)?;
@@ -74,7 +75,14 @@ impl QueryBinder<'_, '_> {
             columns.push(ResultColumn { name, ty, table: 0, attribute: 0 });
         }
         rows.iter_mut().flatten().for_each(Expr::fold);
-        Ok((Plan::Values(Arc::new(plan::Values { rows })), columns))
+        let plan = match rows.pop() {
+            Some(row) if is_select_list => row_with_sets(row),
+            last => {
+                rows.extend(last);
+                Plan::Values(Arc::new(plan::Values { rows }))
+            }
+        };
+        Ok((plan, columns))
     }
 
     /// Binds a chain of set operations, arm by arm: it may be longer than a stack is deep.

@@ -55,6 +55,8 @@ pub enum Clause {
     /// A query in FROM, of the level that it stands in.
     FromQuery,
     Values,
+    /// The only row of VALUES that is inserted, which to PostgreSQL is a select list.
+    SingleValues,
     Default,
     Check,
     Returning,
@@ -83,7 +85,7 @@ impl Clause {
             Clause::Offset => "OFFSET",
             Clause::From => "functions in FROM",
             Clause::FromQuery => "FROM clause of their own query level",
-            Clause::Values => "VALUES",
+            Clause::Values | Clause::SingleValues => "VALUES",
             Clause::Default => "DEFAULT expressions",
             Clause::Check => "check constraints",
             Clause::Returning => "RETURNING",

@@ -598,6 +598,7 @@ impl Expr {
             },
             (K::Aggregate(a), K::Aggregate(b)) | (K::Window(a), K::Window(b)) => a == b,
             (K::Call { function: a, .. }, K::Call { function: b, .. }) => a == b,
+            (K::SetCall { function: a, .. }, K::SetCall { function: b, .. }) => a == b,
             (K::Cast { .. }, K::Cast { .. }) => self.ty == other.ty,
             (K::IsNull { negated: a, .. }, K::IsNull { negated: b, .. }) => a == b,
             (K::IsBool { value: a, negated: m, .. }, K::IsBool { value: b, negated: n, .. }) => {

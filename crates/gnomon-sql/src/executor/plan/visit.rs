@@ -84,7 +84,9 @@ impl Plan {
             Plan::CteScan(_) => return None,
             Plan::Filter(node) => node.input.width()?,
             Plan::Project(node) => node.columns.len(),
-            Plan::ProjectSet(node) => node.input.width()? + node.sets.len(),
+            Plan::ProjectSet(node) => {
+                node.input.width()? + node.sets.iter().map(RowsFrom::width).sum::<usize>()
+            }
             Plan::NestedLoop(node) => node.left_width + node.right_width,
             Plan::HashJoin(node) => node.left_width + node.right_width,
             Plan::Sort(node) => node.input.width()?,
