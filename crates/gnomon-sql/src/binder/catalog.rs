@@ -6,7 +6,7 @@ use gnomon_parser::ast;
 
 use crate::{
     Result,
-    catalog::model::{Table, View},
+    catalog::model::{Procedure, Table, View},
     executor::VirtualTable,
 };
 
@@ -15,6 +15,9 @@ pub trait CatalogView {
     /// The relation of this name; without a schema, the first one on the search path. None if there is none. What
     /// exists but cannot be read as rows (an index) is an error.
     fn relation(&self, schema: Option<&str>, name: &str) -> Result<Option<Relation>>;
+
+    /// The procedure of this name; without a schema, the first one on the search path.
+    fn procedure(&self, schema: Option<&str>, name: &str) -> Option<Arc<Procedure>>;
 
     /// The query of a view, read from the text that is kept of it.
     fn view_query(&self, view: &View) -> Result<ast::Query>;

@@ -221,7 +221,22 @@ impl<'a> Binder<'a> {
         target: ColumnType,
     ) -> Result<Expr> {
         let clause = if scope.relations.is_empty() { Clause::Default } else { Clause::Update };
-        let bound = self.expressions().bind(expr, Place::new(scope, clause))?;
+        self.assign_in(expr, Place::new(scope, clause), column, target)
+    }
+
+    /// As [`Binder::assign`], of the default of a procedure's parameter.
+    pub fn parameter_default(&mut self, expr: &ast::Expr, name: &str, target: ColumnType) -> Result<Expr> {
+        self.assign_in(expr, Place::new(&Scope::empty(), Clause::ParameterDefault), name, target)
+    }
+
+    fn assign_in(
+        &mut self,
+        expr: &ast::Expr,
+        place: Place<'_>,
+        column: &str,
+        target: ColumnType,
+    ) -> Result<Expr> {
+        let bound = self.expressions().bind(expr, place)?;
         let mut bound = self.assigned(bound, column, target).map_err(|error| at_expr(error, expr))?;
         bound.fold();
         Ok(bound)

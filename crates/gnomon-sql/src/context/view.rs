@@ -160,6 +160,10 @@ impl CatalogView for View {
         }
     }
 
+    fn procedure(&self, schema: Option<&str>, name: &str) -> Option<Arc<model::Procedure>> {
+        View::procedure(self, &Name { schema: schema.map(str::to_owned), name: name.to_owned() })
+    }
+
     fn view_query(&self, view: &model::View) -> Result<ast::Query> {
         query_of(view)
     }

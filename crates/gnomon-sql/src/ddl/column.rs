@@ -161,7 +161,8 @@ impl ColumnReader<'_> {
                 let mut columns = key_columns(constraint, index)?;
                 columns.push(IndexKey::ascending(&self.spec.column.name));
                 let primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
-                self.spec.constraints.push(ConstraintSpec::Key { name, primary, columns });
+                let position = constraint.position;
+                self.spec.constraints.push(ConstraintSpec::Key { name, primary, columns, position });
             }
             ConstraintKind::ForeignKey(_) | ConstraintKind::Exclude(_) | ConstraintKind::Generated(_) => {
                 return Err(unsupported_constraint(constraint));

@@ -26,7 +26,7 @@ use crate::{
 
 /// A constraint, with the columns by name.
 pub(super) enum ConstraintSpec {
-    Key { name: Option<String>, primary: bool, columns: Vec<IndexKey> },
+    Key { name: Option<String>, primary: bool, columns: Vec<IndexKey>, position: Position },
     Check { name: Option<String>, expression: Box<ast::Expr> },
 }
 
@@ -105,7 +105,8 @@ pub(super) fn constraint_spec(constraint: &Constraint) -> Result<ConstraintSpec>
     match &constraint.kind {
         ConstraintKind::PrimaryKey(index) | ConstraintKind::Unique(index) => {
             let primary = matches!(constraint.kind, ConstraintKind::PrimaryKey(_));
-            Ok(ConstraintSpec::Key { name, primary, columns: key_columns(constraint, index)? })
+            let (columns, position) = (key_columns(constraint, index)?, constraint.position);
+            Ok(ConstraintSpec::Key { name, primary, columns, position })
         }
         ConstraintKind::Check(expression) => {
             refuse_attributes(&constraint.attributes)?;
@@ -115,10 +116,20 @@ pub(super) fn constraint_spec(constraint: &Constraint) -> Result<ConstraintSpec>
     }
 }
 
+/// As [`add_constraint`], of CREATE TABLE, where PostgreSQL shows the place of a key that cannot be.
+pub(super) fn add_new_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ConstraintSpec) -> Result<()> {
+    const SHOWN: [SqlState; 3] =
+        [SqlState::UNDEFINED_COLUMN, SqlState::DUPLICATE_COLUMN, SqlState::INVALID_TABLE_DEFINITION];
+    add_constraint(ddl, table, spec).map_err(|error| match spec {
+        ConstraintSpec::Key { position, .. } if SHOWN.contains(&error.state()) => error.at(*position),
+        _ => error,
+    })
+}
+
 /// Adds a constraint to a table that is being defined. The trees of its indexes are made later.
 pub(super) fn add_constraint(ddl: &mut Ddl<'_>, table: &mut Table, spec: &ConstraintSpec) -> Result<()> {
     match spec {
-        ConstraintSpec::Key { name, primary, columns } => {
+        ConstraintSpec::Key { name, primary, columns, position: _ } => {
             if *primary && table.primary_key.is_some() {
                 return Err(SqlError::new(
                     SqlState::INVALID_TABLE_DEFINITION,

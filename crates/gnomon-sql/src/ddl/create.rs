@@ -8,7 +8,7 @@ use gnomon_parser::ast::{CreateTable, CreateTableAs, PartitionBy, Query, Relatio
 use super::{
     Ddl, clauses,
     column::{add_column, column_spec, or_composite},
-    constraint::{add_constraint, constraint_spec},
+    constraint::{add_new_constraint, constraint_spec},
     like::add_columns,
     partition::{add_partitions, create_partition, partitioning},
     refuse_taken,
@@ -90,9 +90,12 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
         return create_partition(ddl, create, of);
     }
     let parameters = TableParameters::read(&create.options, ddl.notices)?;
-    let Some(mut table) = new_table(ddl, &create.name, create.if_not_exists, &parameters)? else {
-        return tag("CREATE TABLE");
-    };
+    let table = new_table(ddl, &create.name, create.if_not_exists, &parameters);
+    let table = table.map_err(|error| match error.state() {
+        SqlState::INVALID_SCHEMA_NAME => error.at(create.name.position()),
+        _ => error,
+    })?;
+    let Some(mut table) = table else { return tag("CREATE TABLE") };
     check_partitioned(create.partition_by.as_ref(), &parameters)?;
     let (mut constraints, mut of_table, mut models) = (Vec::new(), Vec::new(), Vec::new());
     for element in &create.elements {
@@ -127,7 +130,7 @@ pub(super) fn create_table(ddl: &mut Ddl<'_>, create: &CreateTable) -> Result<Ta
         constraints.push(constraint_spec(constraint)?);
     }
     for constraint in &constraints {
-        add_constraint(ddl, &mut table, constraint)?;
+        add_new_constraint(ddl, &mut table, constraint)?;
     }
     for model in &mut models {
         model.add_constraints(ddl, &mut table)?;

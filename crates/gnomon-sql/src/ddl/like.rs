@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use gnomon_parser::ast::{RelationName, TableLike};
+use gnomon_parser::{
+    Position,
+    ast::{RelationName, TableLike},
+};
 
 use super::{
     Ddl,
@@ -191,7 +194,8 @@ impl Model {
             })
             .collect();
         if index.constraint || is_primary {
-            let spec = ConstraintSpec::Key { name: None, primary: is_primary, columns };
+            let spec =
+                ConstraintSpec::Key { name: None, primary: is_primary, columns, position: Position::NONE };
             add_constraint(ddl, table, &spec)?;
             let made = if is_primary { table.primary_key.as_ref() } else { table.indexes.last() };
             return Ok(made.map_or(0, |index| index.oid));

@@ -15,7 +15,7 @@ use crate::{
     },
     context::Name,
     procedure::parse_body,
-    query::{Scope, relation_of},
+    query::relation_of,
     sink::{Tag, tag},
     statement::{Compiled, check_body},
     types::{Type, column_type, format_type, rows},
@@ -173,7 +173,7 @@ fn parameters(ddl: &mut Ddl<'_>, given: &[RoutineParameter]) -> Result<Vec<Param
                 let name = name.as_deref().unwrap_or("default");
                 let (text, _) = ddl.session.with_types(|types, view| {
                     fixed_expression_text(default, types, view, |binder, default| {
-                        binder.assign(default, &Scope::empty(), name, ty)
+                        binder.parameter_default(default, name, ty)
                     })
                 })?;
                 Some(text)

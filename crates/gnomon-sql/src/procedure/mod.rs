@@ -14,7 +14,7 @@ use crate::{
     Notice, Result, SqlError, SqlState,
     catalog::model::{Parameter, Procedure},
     context::{Name, View},
-    query::{Binder, Expr, ResultColumn, Scope, position_of, relation_of},
+    query::{Binder, Expr, ResultColumn, position_of, relation_of},
     syntax::{self, Parsed, is_planned, parse_expression},
     types::{ColumnType, format_type},
 };
@@ -31,7 +31,10 @@ pub(crate) struct CallPlan {
 /// True if a function has this name, and could be called so in an expression.
 fn is_function(binder: &mut Binder<'_>, call: &FunctionCall) -> bool {
     let bound = binder.type_of(&ast::Expr::Function(Box::new(call.clone())));
-    bound.err().is_none_or(|error| error.state() != SqlState::UNDEFINED_FUNCTION)
+    bound.err().is_none_or(|error| {
+        let is_procedure = error.report().message.ends_with(" is a procedure");
+        error.state() != SqlState::UNDEFINED_FUNCTION && !is_procedure
+    })
 }
 
 impl CallPlan {
@@ -157,7 +160,7 @@ fn bind_arguments(
             },
             (None, Some(default)) => {
                 let default = parse_expression(default)?;
-                Some(binder.assign(&default, &Scope::empty(), "default", parameter.ty)?)
+                Some(binder.parameter_default(&default, "default", parameter.ty)?)
             }
         });
     }

@@ -9,7 +9,7 @@ use super::{Measures, Planned, plan_query};
 use crate::{
     Result, SqlError, SqlState,
     binder::{Binder, CatalogView, Change, Relation, Scope},
-    catalog::model::{Column, Index, Oid, Table, View},
+    catalog::model::{Column, Index, Oid, Procedure, Table, View},
     executor::{ExecContext, TargetScan, VirtualColumn, VirtualTable},
     types::{ColumnType, Context, Datum, FixedEnvironment, Row, Type, keys, parse_type_name, rows, text},
 };
@@ -67,6 +67,9 @@ impl CatalogView for TestDatabase {
             (None | Some("public"), name) => self.tables.get(name).cloned().map(Relation::Table),
             _ => None,
         })
+    }
+    fn procedure(&self, _: Option<&str>, _: &str) -> Option<Arc<Procedure>> {
+        None
     }
     fn view_query(&self, view: &View) -> Result<ast::Query> {
         Err(view.damaged("Views are not in these tests."))

@@ -621,6 +621,20 @@ fn errors_say_where_in_the_statement_they_are() {
         "DECLARE c CURSOR WITH HOLD FOR SELECT ^nosuch FROM t",
         "COPY (SELECT ^nosuch FROM t) TO STDOUT",
         "SELECT (a ^WHERE",
+        "SELECT 1 UNION ALL SELECT ^1, 2",
+        "SELECT 1 UNION SELECT 2 UNION SELECT date ^'2020-01-01'",
+        "SELECT 1 UNION ALL (SELECT ^'x' UNION SELECT 'y')",
+        "WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT ^'x' FROM r) SELECT a FROM r",
+        "WITH RECURSIVE r(a) AS (SELECT ^'1' UNION ALL SELECT 1 FROM r) SELECT a FROM r",
+        "INSERT INTO t SELECT ^now()",
+        "INSERT INTO t SELECT ^now() UNION ALL SELECT now()",
+        "SELECT 1 LIMIT ^'x'",
+        "SELECT 1 OFFSET ^'x'",
+        "CREATE TABLE ^nosuch.u (a int)",
+        "CREATE TABLE u (a int DEFAULT ^nosuch)",
+        "CREATE TABLE u (a int PRIMARY KEY, b int ^PRIMARY KEY)",
+        "CREATE TABLE u (a int, ^UNIQUE (a, a))",
+        "CREATE TABLE u (a int, ^CONSTRAINT one PRIMARY KEY (b))",
     ];
     for marked in marked {
         let (before, after) = marked.split_once('^').unwrap();

@@ -18,6 +18,10 @@ use crate::{
 impl ExpressionBinder<'_, '_> {
     /// Binds a column, or the row of a relation.
     pub fn column(&mut self, expr: &ast::Expr, column: &ColumnReference, place: Place<'_>) -> Result<Expr> {
+        if place.clause == Clause::Default {
+            let message = "cannot use column reference in DEFAULT expression";
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
         if column.has_star {
             return row::relation_row(self, column, place);
         }

@@ -11,6 +11,7 @@ use crate::{
         syntax::dotted,
         typing::{AggregateForm, CallArguments, type_name},
     },
+    catalog::model::{Parameter, Procedure},
     executor::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind},
@@ -20,7 +21,11 @@ use crate::{
         check_function, function_exists, is_aggregate, is_set_function, missing_function,
         resolve_set_function,
     },
-    types::{Datum, Type, shape},
+    types::{
+        Datum, Type,
+        cast::{CastContext, cast_context},
+        shape,
+    },
 };
 
 impl ExpressionBinder<'_, '_> {
@@ -28,7 +33,10 @@ impl ExpressionBinder<'_, '_> {
     pub fn function_call(&mut self, call: &FunctionCall, place: Place<'_>) -> Result<Expr> {
         let name = match self.statement.function_name(&call.name) {
             Ok(name) => name,
-            Err(error) => return Err(self.not_in_schema(error, call, place)?),
+            Err(error) => {
+                let missing = self.not_in_schema(error, call, place)?;
+                return Err(self.or_procedure(missing, call, place));
+            }
         };
         if call.is_sql_syntax && !function_exists(&name) {
             return Err(SqlError::unsupported(words_of(&name)));
@@ -44,7 +52,31 @@ impl ExpressionBinder<'_, '_> {
         } else {
             self.plain_call(&name, call, place)
         };
-        bound.map_err(|error| in_full(error, &name, &call.name))
+        bound.map_err(|error| self.or_procedure(in_full(error, &name, &call.name), call, place))
+    }
+
+    /// The error for a call of a function that does not exist, which is another one if a procedure could be called so.
+    pub fn or_procedure(&mut self, error: SqlError, call: &FunctionCall, place: Place<'_>) -> SqlError {
+        let (schema, name) = match &call.name.0[..] {
+            [name] => (None, name),
+            [.., schema, name] => (Some(&*schema.name), name),
+            [] => return error,
+        };
+        if error.state() != SqlState::UNDEFINED_FUNCTION {
+            return error;
+        }
+        let Some(procedure) = self.subqueries.procedure(schema, &name.name) else { return error };
+        let Ok(args) = self.call_arguments(call, place) else { return error };
+        if !takes(&procedure, &args) {
+            return error;
+        }
+        let message = error.report().message.as_str();
+        let signature =
+            message.strip_prefix("function ").and_then(|rest| rest.strip_suffix(" does not exist"));
+        let message = format!("{} is a procedure", signature.unwrap_or(&name.name));
+        SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+            .hint("To call a procedure, use CALL.")
+            .at(call.position)
     }
 
     /// The error for a call of a function that its schema lacks, with the types of the arguments; another error stays.
@@ -280,6 +312,28 @@ fn in_full(error: SqlError, name: &str, written: &QualifiedName) -> SqlError {
         Some((_, [])) | None => error,
         Some((_, schema)) => error.with_schema(&dotted(&QualifiedName(schema.to_vec())), name),
     }
+}
+
+/// True if a call with these arguments could be one of a procedure, were it a function.
+fn takes(procedure: &Procedure, args: &CallArguments) -> bool {
+    let inputs: Vec<&Parameter> = procedure.inputs().collect();
+    let positional = args.values.len().saturating_sub(args.names.len());
+    let named = args.names.iter().map(|name| {
+        inputs.iter().position(|input| input.name.as_ref() == Some(name)).filter(|at| *at >= positional)
+    });
+    let Some(places) = (0..positional).map(Some).chain(named).collect::<Option<Vec<usize>>>() else {
+        return false;
+    };
+    let fits = |(place, value): (&usize, &Expr)| {
+        inputs.get(*place).is_some_and(|input| {
+            let (from, to) = (value.ty.ty, input.ty.ty);
+            from == to
+                || from == Type::Unknown
+                || cast_context(from, to).is_some_and(|least| least <= CastContext::Implicit)
+        })
+    };
+    let is_given = |(place, input): (usize, &&Parameter)| places.contains(&place) || input.default.is_some();
+    !args.is_variadic && places.iter().zip(&args.values).all(fits) && inputs.iter().enumerate().all(is_given)
 }
 
 /// True if a call has no arguments, not even those of WITHIN GROUP.

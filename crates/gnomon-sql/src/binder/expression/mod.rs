@@ -1,7 +1,7 @@
 //! Expressions: from syntax trees to typed expressions.
 //!
 //! An expression takes names from the scopes of its place, types from [`Typing`](super::typing::Typing), and queries
-//! within it from [`Subqueries`]. It knows neither FROM nor WITH nor the catalog.
+//! within it from [`Subqueries`]. It knows neither FROM nor WITH.
 
 mod access;
 mod aggregate;
@@ -12,7 +12,7 @@ pub mod part;
 pub mod row;
 mod window;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use gnomon_parser::ast::{self, Value};
 
@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
+    catalog::model::Procedure,
     executor::{
         Expr,
         expr::{ExprKind, Subquery, SubqueryKind, on_deep_stack},
@@ -54,6 +55,9 @@ pub trait Subqueries<'a> {
         place: Place<'_>,
         asked: Option<Asked>,
     ) -> Result<(Subquery, Vec<ColumnType>)>;
+
+    /// The procedure of the catalog that a name stands for.
+    fn procedure(&self, schema: Option<&str>, name: &str) -> Option<Arc<Procedure>>;
 }
 
 /// The question that is asked of a subquery whose rows may be told apart by keys.

@@ -422,7 +422,8 @@ impl QueryBinder<'_, '_> {
         let name = match self.statement.function_name(&call.name) {
             Ok(name) => name,
             Err(error) => {
-                return Err(self.expressions().not_in_schema(error, call, place)?.at(call.position));
+                let missing = self.expressions().not_in_schema(error, call, place)?.at(call.position);
+                return Err(self.expressions().or_procedure(missing, call, place));
             }
         };
         let args = self.expressions().call_arguments(call, place)?;
@@ -432,7 +433,8 @@ impl QueryBinder<'_, '_> {
             let arrays = args.values.into_iter();
             return arrays.map(|array| typing.rows_from(&name, vec![array].into()).map_err(at)).collect();
         }
-        Ok(vec![typing.rows_from(&name, args).map_err(at)?])
+        let rows = typing.rows_from(&name, args).map_err(at);
+        Ok(vec![rows.map_err(|error| self.expressions().or_procedure(error, call, place))?])
     }
 }
 

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     Result, SqlError, SqlState,
+    catalog::model::Procedure,
     executor::{
         Expr,
         expr::{ExprKind, Keyed, KeyedReading, Subquery, SubqueryKind},
@@ -111,6 +112,10 @@ impl<'a> Subqueries<'a> for Relations<'a> {
     ) -> Result<(Subquery, Vec<ColumnType>)> {
         QueryBinder { statement, relations: self }.subquery(query, place, asked)
     }
+
+    fn procedure(&self, schema: Option<&str>, name: &str) -> Option<Arc<Procedure>> {
+        self.catalog.procedure(schema, name)
+    }
 }
 
 impl<'a> QueryBinder<'_, 'a> {
@@ -170,7 +175,7 @@ impl<'a> QueryBinder<'_, 'a> {
     ) -> Result<(Subquery, Vec<ColumnType>)> {
         let refused_in = match place.clause {
             Clause::Check => Some("check constraint"),
-            Clause::Default => Some("DEFAULT expression"),
+            Clause::Default | Clause::ParameterDefault => Some("DEFAULT expression"),
             Clause::Execute => Some("EXECUTE parameter"),
             _ => None,
         };

@@ -58,6 +58,8 @@ pub enum Clause {
     /// The only row of VALUES that is inserted, which to PostgreSQL is a select list.
     SingleValues,
     Default,
+    /// The default of a procedure's parameter.
+    ParameterDefault,
     Check,
     Returning,
     Update,
@@ -98,6 +100,7 @@ impl Clause {
             Clause::Frame(FrameMode::Groups) => "window GROUPS",
             Clause::Call => "CALL arguments",
             Clause::Execute => "EXECUTE parameters",
+            Clause::ParameterDefault => "DEFAULT expressions",
         }
     }
 }
