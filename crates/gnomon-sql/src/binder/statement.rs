@@ -63,6 +63,7 @@ impl<'a> Statement<'a> {
 
     /// Counts a level of nesting; every call is paired with [`Statement::leave_query`] unless the statement fails.
     pub fn enter_query(&mut self) -> Result<()> {
+        self.typing.context.environment.check_interrupt()?;
         self.queries += 1;
         if self.queries > QUERIES_MAX { Err(too_deep()) } else { Ok(()) }
     }

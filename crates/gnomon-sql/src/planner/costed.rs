@@ -1,6 +1,9 @@
 //! Joins by cost, where all tables were analyzed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use super::{
     FromItem, FromKind, JoinTree,
@@ -30,6 +33,21 @@ struct Candidate {
     own: Vec<Expr>,
     /// The stored table that it is, which can be looked up.
     item: Option<FromItem>,
+}
+
+/// The estimates of the sides of outer joins, which are computed from those of the joins beneath.
+#[derive(Default)]
+pub(super) struct Estimates {
+    estimator: Estimator,
+    /// The plans that were estimated, which live as long as what is known of them.
+    plans: Vec<Plan>,
+}
+
+impl Estimates {
+    fn of(&mut self, plan: &Plan) -> Arc<Estimate> {
+        self.plans.push(plan.clone());
+        self.estimator.of(plan)
+    }
 }
 
 /// True if a plan reads only stored tables that were analyzed, or none.
@@ -165,8 +183,7 @@ impl Planner<'_> {
         let mut needed = needed.clone();
         columns_used(&right_filter, &mut needed);
         let planned = self.member(right, right_filter.clone(), &needed)?;
-        let mut estimator = Estimator::default();
-        let (l, r) = (estimator.of(&left.plan), estimator.of(&planned.plan));
+        let (l, r) = (self.estimates.of(&left.plan), self.estimates.of(&planned.plan));
         let is_right = |column: usize| planned.layout.contains(&column);
         let hashed = on.iter().any(|condition| equal_sides(condition, &left.layout, &is_right).is_some());
         let by_hash = |build: &Estimate, probe: &Estimate| {

@@ -13,6 +13,7 @@ use super::{
     FromItem, FromKind, JoinTree, Numbers,
     access::{Choice, Rank, Rule, choose_access},
     conditions::factored,
+    costed::Estimates,
     members::{
         Member, as_lookup, columns_of, columns_used, equal_sides, flatten, lateral_columns, restrictions,
         take,
@@ -77,7 +78,7 @@ pub fn plan_from(
     numbers: &mut Numbers,
     environment: &dyn Environment,
 ) -> Result<Planned> {
-    let mut planner = Planner { wishes, numbers, environment };
+    let mut planner = Planner { wishes, numbers, environment, estimates: Estimates::default() };
     let single = matches!(tree, JoinTree::Item(_));
     planner.tree(reduced(tree, &filter), filter, &wishes.needed, single)
 }
@@ -88,6 +89,7 @@ pub(super) struct Planner<'w> {
     numbers: &'w mut Numbers,
     /// Where the interrupt is looked at: ordering hundreds of joins takes its time.
     pub(super) environment: &'w dyn Environment,
+    pub(super) estimates: Estimates,
 }
 
 impl Planner<'_> {
@@ -98,6 +100,7 @@ impl Planner<'_> {
         needed: &BTreeSet<usize>,
         single: bool,
     ) -> Result<Planned> {
+        self.environment.check_interrupt()?;
         match tree {
             JoinTree::Item(item) => Ok(self.item(*item, factored(filter), needed, single)),
             JoinTree::Join { kind: JoinKind::Inner, .. } => self.inner(tree, filter, needed),
