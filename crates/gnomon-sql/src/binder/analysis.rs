@@ -19,7 +19,8 @@ pub struct Analysis {
     types: HashMap<*const ast::Expr, ColumnType>,
     /// Names of the columns of members of FROM.
     columns: HashMap<*const TableReference, Vec<String>>,
-    /// Columns that are used: their relation, and their number, from 1.
+    /// Columns that are used: their relation, and their number, from 1; or 0 for the primary key of a table whose
+    /// columns are used because it is grouped by the key.
     uses: BTreeSet<(Oid, i16)>,
 }
 
@@ -34,7 +35,8 @@ impl Analysis {
         self.columns.get(&ptr::from_ref(reference)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the columns of relations of the catalog that are used: the relation, and the column's number.
+    /// Returns the columns of relations of the catalog that are used: the relation, and the column's number, which is 0
+    /// for its primary key.
     pub fn uses(&self) -> &BTreeSet<(Oid, i16)> {
         &self.uses
     }
@@ -44,6 +46,11 @@ impl Analysis {
         if column.table != 0 {
             self.uses.insert((column.table, column.attribute));
         }
+    }
+
+    /// Notes that columns of a table are used because it is grouped by its primary key.
+    pub fn primary_key(&mut self, table: Oid) {
+        self.uses.insert((table, 0));
     }
 
     /// Notes the type of an expression.

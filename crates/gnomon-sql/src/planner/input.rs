@@ -113,6 +113,8 @@ pub struct OutputOrder {
 pub struct Grouping {
     /// The keys, in terms of FROM's columns.
     pub keys: Vec<Expr>,
+    /// Number of the last keys whose values depend on those of the others.
+    pub dependents: usize,
     /// For each grouping set the keys that it groups by; one set of all keys if there are none.
     pub sets: Option<Vec<Vec<usize>>>,
     /// For each different call of GROUPING the keys that it asks about.

@@ -99,8 +99,8 @@ pub fn plan_select(
             .map(|call| place_call(call, &layout))
             .collect();
         layout = (0..base).collect();
-        let Grouping { sets, masks, .. } = grouping;
-        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, calls, sets, masks }));
+        let Grouping { dependents, sets, masks, .. } = grouping;
+        plan = Plan::Aggregate(Arc::new(Aggregate { input: plan, keys, dependents, calls, sets, masks }));
         plan = plan.filtered(Expr::and(std::mem::take(&mut select.having)));
     }
     let windows = window_groups(std::mem::take(&mut select.windows), &select.order);

@@ -15,6 +15,7 @@ use crate::{
         scope::{Clause, Place, Scope, ScopeRelation},
         syntax::ordinal,
     },
+    catalog::model::Oid,
     executor::{
         Expr,
         expr::{ExprKind, on_deep_stack},
@@ -192,8 +193,13 @@ fn named_output(name: &str, items: &[SelectItem]) -> Result<Option<usize>> {
 }
 
 /// Rewrites what stands above the grouping in terms of its keys and aggregates.
-pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &Scope<'_>) -> Result<()> {
-    add_dependent_columns(&mut grouping, select, scope);
+/// Returns the tables on whose primary keys that relies.
+pub fn apply_grouping(
+    select: &mut BoundSelect,
+    mut grouping: GroupBy,
+    scope: &Scope<'_>,
+) -> Result<BTreeSet<Oid>> {
+    let (dependents, tables) = add_dependent_columns(&mut grouping, select, scope);
     let names = select.aggregates.iter().map(|call| call.to_string().into()).collect();
     let GroupBy { keys, outputs, sets } = grouping;
     let mut grouped = Grouped { keys: &keys, aggregates: names, masks: Vec::new() };
@@ -223,8 +229,8 @@ pub fn apply_grouping(select: &mut BoundSelect, mut grouping: GroupBy, scope: &S
         call.exprs_mut().try_for_each(&mut rewrite)?;
     }
     let masks = grouped.masks;
-    select.grouping = Some(Grouping { keys, sets, masks });
-    Ok(())
+    select.grouping = Some(Grouping { keys, dependents, sets, masks });
+    Ok(tables)
 }
 
 fn check_sets(count: usize) -> Result<()> {
@@ -247,13 +253,19 @@ fn cube(lists: &[Vec<usize>]) -> Result<Vec<Vec<usize>>> {
     Ok(sets.map(|mask| chosen(mask).flat_map(|bit| lists[bit].iter().copied()).collect()).collect())
 }
 
-/// Where the whole primary key of a table is among the keys of every grouping set, its other columns depend on it: they
-/// join the keys, which makes no more groups.
-fn add_dependent_columns(grouping: &mut GroupBy, select: &BoundSelect, scope: &Scope<'_>) {
+/// Where the whole primary key of a table is among the keys of every grouping set, its other columns depend on it:
+/// those that are used join the keys, which makes no more groups. Returns how many, and the tables that they are of.
+fn add_dependent_columns(
+    grouping: &mut GroupBy,
+    select: &BoundSelect,
+    scope: &Scope<'_>,
+) -> (usize, BTreeSet<Oid>) {
+    let first = grouping.keys.len();
+    let mut tables = BTreeSet::new();
+    let mut used = None;
     for relation in &scope.relations {
-        let Some(primary_key) = relation.stored.as_ref().and_then(|table| table.primary_key.as_ref()) else {
-            continue;
-        };
+        let Some(table) = &relation.stored else { continue };
+        let Some(primary_key) = &table.primary_key else { continue };
         let in_all_sets = |key: usize| grouping.sets.iter().flatten().all(|set| set.contains(&key));
         let is_key = |column: &Expr| {
             let mut keys = grouping.keys.iter().enumerate();
@@ -264,27 +276,56 @@ fn add_dependent_columns(grouping: &mut GroupBy, select: &BoundSelect, scope: &S
                 relation.columns.iter().find(|c| usize::from(c.attribute.unsigned_abs()) == position + 1);
             column.is_some_and(|column| is_key(&column.expr))
         });
-        if grouped {
-            let columns = relation.columns.iter().map(|column| column.expr.clone());
-            let more = columns.filter(|c| !is_key(c)).chain(relation.witness());
-            let more: Vec<Expr> = more.chain(used_key(relation, select)).collect();
-            let first = grouping.keys.len();
-            let numbers = first..first + more.len();
-            grouping.sets.iter_mut().flatten().for_each(|set| set.extend(numbers.clone()));
-            grouping.outputs.extend(more.iter().map(|_| None));
-            grouping.keys.extend(more);
+        if !grouped {
+            continue;
         }
+        let used = used.get_or_insert_with(|| ungrouped_columns(select, grouping));
+        let columns = relation.columns.iter().map(|column| column.expr.clone());
+        let columns = columns.chain(relation.witness()).chain(key_of_rows(relation));
+        let more: Vec<Expr> = columns
+            .filter(|column| column.as_column().is_some_and(|number| used.contains(&number)))
+            .collect();
+        if !more.is_empty() {
+            tables.insert(table.oid);
+        }
+        let numbers = grouping.keys.len()..grouping.keys.len() + more.len();
+        grouping.sets.iter_mut().flatten().for_each(|set| set.extend(numbers.clone()));
+        grouping.outputs.extend(more.iter().map(|_| None));
+        grouping.keys.extend(more);
+    }
+    (grouping.keys.len() - first, tables)
+}
+
+/// The key of a relation's rows, of which its system columns are computed.
+fn key_of_rows(relation: &ScopeRelation) -> Option<Expr> {
+    match &relation.system_columns.first()?.expr.kind {
+        ExprKind::System { key, .. } => Some(Expr::clone(key)),
+        _ => None,
     }
 }
 
-/// The key of a relation's rows, if system columns above the grouping are computed of it.
-fn used_key(relation: &ScopeRelation, select: &BoundSelect) -> Option<Expr> {
-    let ExprKind::System { key, .. } = &relation.system_columns.first()?.expr.kind else { return None };
-    let is_of_key = |e: &Expr| matches!(&e.kind, ExprKind::System { key: used, .. } if used.alike(key));
-    let orders = select.order.iter().chain(select.distinct.iter().flatten().flatten());
-    let exprs = select.columns.iter().chain(&select.having).chain(orders.map(|order| &order.key.expr));
-    let mut exprs = exprs.chain(select.windows.iter().flat_map(WindowCall::exprs));
-    exprs.any(|expr| expr.any(&is_of_key)).then(|| Expr::clone(key))
+/// The columns that are used above the grouping, outside of aggregates and keys.
+fn ungrouped_columns(select: &BoundSelect, grouping: &GroupBy) -> BTreeSet<usize> {
+    let mut used = BTreeSet::new();
+    let columns = select.columns.iter().enumerate();
+    let columns = columns.filter(|(position, _)| !grouping.outputs.contains(&Some(*position)));
+    let keys_of_distinct = select.distinct.iter().flatten().flatten();
+    let orders = select.order.iter().chain(keys_of_distinct).filter(|order| order.output.is_none());
+    let exprs = columns.map(|(_, column)| column).chain(&select.having);
+    let exprs = exprs.chain(orders.map(|order| &order.key.expr));
+    let exprs = exprs.chain(select.aggregates.iter().flat_map(|call| &call.direct));
+    exprs
+        .chain(select.windows.iter().flat_map(WindowCall::exprs))
+        .for_each(|expr| collect_ungrouped(expr, &grouping.keys, &mut used));
+    used
+}
+
+fn collect_ungrouped(expr: &Expr, keys: &[Expr], used: &mut BTreeSet<usize>) {
+    if matches!(expr.kind, ExprKind::Grouping(_)) || keys.iter().any(|key| key.alike(expr)) {
+        return;
+    }
+    used.extend(expr.as_column());
+    expr.children(&mut |child| collect_ungrouped(child, keys, used));
 }
 
 /// The parts of a grouped row: keys, then aggregates by their names for EXPLAIN, then calls of GROUPING.

@@ -149,8 +149,11 @@ impl QueryBinder<'_, '_> {
         };
         if grouped {
             let grouping = grouping.unwrap_or_default();
-            apply_grouping(&mut bound, grouping, &scope)
+            let keys = apply_grouping(&mut bound, grouping, &scope)
                 .map_err(|error| at_ungrouped(error, select, tail.order))?;
+            if let Some(analysis) = &mut self.statement.analysis {
+                keys.into_iter().for_each(|table| analysis.primary_key(table));
+            }
         }
         let Statement { numbers, typing, .. } = &mut *self.statement;
         let environment = typing.context.environment;

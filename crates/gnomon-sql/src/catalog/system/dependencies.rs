@@ -1,11 +1,6 @@
 //! Objects that refer to others: `pg_depend`, `pg_description`, and the descriptions of objects in words.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
-
-use gnomon_parser::{
-    ast::{Expr, GroupingElement, Select},
-    visit::Visitor,
-};
+use std::collections::BTreeSet;
 
 use super::{
     Object, System,
@@ -168,29 +163,10 @@ pub(super) fn dependencies(system: System<'_>, rows: &mut Rows) {
     }
 }
 
-/// Collects the names that a query groups by.
-#[derive(Default)]
-struct Grouped(Vec<Box<str>>);
-
-impl Visitor for Grouped {
-    type Break = ();
-
-    fn visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-        for element in &select.group_by {
-            if let GroupingElement::Expr(Expr::Column(column)) = element
-                && let Some(name) = column.fields.last()
-            {
-                self.0.push(name.name.as_ref().into());
-            }
-        }
-        self.walk_select(select)
-    }
-}
-
 impl<'a> System<'a> {
     /// The relations that a view's query uses, or their columns. Objects without which there is no database are left
-    /// out, as in PostgreSQL. Where it groups by a table's primary key, it may show the table's other columns, and depends
-    /// on the key.
+    /// out, as in PostgreSQL. Where it may show columns of a table because it groups by the primary key, it depends on
+    /// the key.
     pub(super) fn relations_of_view(self, view: &View) -> BTreeSet<Address> {
         let Ok(query) = parse_query(&view.query) else { return BTreeSet::new() };
         let relations = relations_of_query(self.catalog(), &query);
@@ -201,17 +177,10 @@ impl<'a> System<'a> {
         // The relation itself only where no column stands for it.
         let whole = relations.iter().filter(|oid| columns.iter().all(|(_, of, _)| of != *oid));
         let mut found: BTreeSet<Address> = whole.map(|oid| (PG_CLASS, *oid, 0)).collect();
-        let mut grouped = Grouped::default();
-        let _: ControlFlow<()> = grouped.visit_query(&query);
-        for table in relations.iter().filter_map(|oid| self.catalog().table_by_oid(*oid)) {
-            let is_grouped = |column: &usize| {
-                let name = &table.columns[*column].name;
-                grouped.0.iter().any(|grouped| **grouped == **name)
-            };
-            let key = table.primary_key.as_ref();
-            let key = key.filter(|key| key.columns.iter().all(is_grouped));
-            found.extend(key.map(|key| (PG_CONSTRAINT, key.constraint_oid(), 0)));
-        }
+        let grouped = uses.iter().filter(|(oid, number)| *number == 0 && relations.contains(oid));
+        let tables = grouped.filter_map(|(oid, _)| self.catalog().table_by_oid(*oid));
+        let keys = tables.filter_map(|table| table.primary_key.as_ref());
+        found.extend(keys.map(|key| (PG_CONSTRAINT, key.constraint_oid(), 0)));
         found.extend(columns);
         found.retain(|(_, object, _)| *object >= FIRST_UNPINNED);
         found

@@ -23,7 +23,8 @@ pub trait SystemState {
     fn search_path(&self) -> &[String];
     /// Returns a text that the catalog keeps as PostgreSQL would print it.
     fn shown(&self, kept: Kept<'_>, style: Style) -> Result<String>;
-    /// Returns the columns that the query of a view uses: the relation, and the column's number.
+    /// Returns the columns that the query of a view uses: the relation, and the column's number, which is 0 for its
+    /// primary key where others are used because it is grouped by that.
     fn uses(&self, view: &View) -> Result<Vec<(Oid, i16)>>;
     /// Returns, if rows can be changed through a view, of which of its columns.
     fn updatable_columns(&self, view: &View) -> Option<Vec<bool>>;

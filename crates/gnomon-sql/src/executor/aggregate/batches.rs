@@ -69,7 +69,7 @@ impl Groups {
             node.keys.iter().map(|key| eval(key, batch, ctx)).collect::<Result<_>>()?;
         let mut bytes = Vec::new();
         for at in 0..batch.rows() {
-            let key = Key::of(&keys, at, &mut bytes);
+            let key = Key::of(node.telling(&keys), at, &mut bytes);
             let number = match self.by_keys.get(&key) {
                 Some(number) => *number,
                 None => {

@@ -176,7 +176,7 @@ impl AggregateSource {
                 } else {
                     let mut keys = vec![Datum::Null; values.len()];
                     set.iter().for_each(|key| keys[*key].clone_from(&values[*key]));
-                    let key = row_key(&keys);
+                    let key = row_key(node.telling(&keys));
                     Some(match found.entry((number, key)) {
                         std::collections::hash_map::Entry::Occupied(entry) => *entry.get(),
                         std::collections::hash_map::Entry::Vacant(entry) => {

@@ -238,7 +238,7 @@ impl Estimator {
         let of = |key: &Expr| bare(key).as_column().and_then(|number| input.columns.get(number));
         let rows = match &node.sets {
             None if node.keys.is_empty() => 1.0,
-            None => groups(node.keys.iter().map(of), input.rows),
+            None => groups(node.telling(&node.keys).iter().map(of), input.rows),
             Some(sets) => {
                 let of_set = |set: &Vec<usize>| match set.is_empty() {
                     true => 1.0,

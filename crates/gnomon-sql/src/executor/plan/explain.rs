@@ -211,7 +211,8 @@ impl Builder<'_> {
                     true => ("Aggregate", "Plain"),
                     false => ("HashAggregate", "Hashed"),
                 };
-                let keys = (!node.keys.is_empty()).then(|| ("Group Key", self.list(&node.keys)));
+                let keys = node.telling(&node.keys);
+                let keys = (!keys.is_empty()).then(|| ("Group Key", self.list(keys)));
                 Node {
                     title: title.to_owned(),
                     manner: vec![text("Strategy", strategy), text("Partial Mode", "Simple")],

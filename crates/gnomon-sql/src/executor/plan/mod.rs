@@ -292,6 +292,8 @@ pub struct Aggregate {
     pub input: Plan,
     /// The expressions whose values make a group. Without any, all rows are one group, which exists even without rows.
     pub keys: Vec<Expr>,
+    /// Number of the last keys whose values depend on those of the others, which tell groups apart without them.
+    pub dependents: usize,
     /// The aggregates.
     pub calls: Vec<AggregateCall>,
     /// For each grouping set the keys that it groups by (the others are NULL); one set of all keys if not given.
@@ -317,6 +319,13 @@ pub struct AggregateCall {
     pub filter: Option<Expr>,
     /// The type of its value.
     pub ty: ColumnType,
+}
+
+impl Aggregate {
+    /// Returns the keys, or what there is for each, without those that depend on others.
+    pub fn telling<'k, T>(&self, of_keys: &'k [T]) -> &'k [T] {
+        &of_keys[..of_keys.len().saturating_sub(self.dependents)]
+    }
 }
 
 impl AggregateCall {
