@@ -143,11 +143,11 @@ fn each_node_of_a_join_and_of_subqueries_is_measured() {
             "SELECT * FROM u JOIN t ON t.a = u.a AND u.b <> 'x' AND t.b > u.a",
             "Nested Loop (actual rows=0 loops=1)
   ->  Seq Scan on u (actual rows=2 loops=1)
-        Filter: (u.b <> 'x'::text)
+        Filter: (b <> 'x'::text)
         Rows Removed by Filter: 1
   ->  Index Scan using t_pkey on t (actual rows=0 loops=2)
-        Index Cond: (t.a = outer.0)
-        Filter: (t.b > outer.0)",
+        Index Cond: (a = u.a)
+        Filter: (b > u.a)",
         ),
         (
             "SELECT * FROM t x CROSS JOIN u WHERE x.b < u.a",
@@ -172,7 +172,7 @@ fn each_node_of_a_join_and_of_subqueries_is_measured() {
   SubPlan 1
     ->  Aggregate (actual rows=1 loops=3)
           ->  Index Scan using t_pkey on t (actual rows=2 loops=3)
-                Index Cond: (a < outer.0)",
+                Index Cond: (a < u.a)",
         ),
         (
             "UPDATE t SET b = b + 1 WHERE a = 1",

@@ -254,12 +254,12 @@ fn explain_shows_how_a_subquery_is_evaluated() {
     assert_eq!(
         plan("EXISTS (SELECT 1 FROM i WHERE i.x = o.x AND i.y > 3)"),
         "Seq Scan on o\n  Filter: (EXISTS SubPlan 1 or hashed SubPlan 1)\n  SubPlan 1\n    ->  \
-         Seq Scan on i\n          Filter: ((x = outer.0) AND (y > 3))\n  \
-         SubPlan 1 (hashed)\n    Hash Cond: (x = outer.0)\n    ->  \
+         Seq Scan on i\n          Filter: ((x = o.x) AND (y > 3))\n  \
+         SubPlan 1 (hashed)\n    Hash Cond: (x = o.x)\n    ->  \
          Seq Scan on i\n          Filter: (y > 3)"
     );
     let by_index = plan("EXISTS (SELECT 1 FROM k WHERE k.x = o.x)");
-    assert!(by_index.contains("Index Cond: (x = outer.0)") && by_index.contains("hashed"), "{by_index}");
+    assert!(by_index.contains("Index Cond: (x = o.x)") && by_index.contains("hashed"), "{by_index}");
     let uncorrelated = plan("x NOT IN (SELECT x FROM i)");
     assert!(uncorrelated.contains("(NOT (hashed ANY SubPlan 1))"), "{uncorrelated}");
 }

@@ -32,6 +32,14 @@ impl<'e> DisplayExpr<'e> {
     }
 }
 
+/// The name of a column without that of its relation; of a computed column, all of it.
+pub fn own_name(label: &str) -> &str {
+    match label.rsplit_once('.') {
+        Some((_, column)) if !label.ends_with(')') => column,
+        _ => label,
+    }
+}
+
 fn constant(value: &Datum, expr: &Expr, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let environment = FixedEnvironment::default();
     let text = match value {
@@ -62,10 +70,8 @@ impl DisplayExpr<'_> {
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.expr.kind {
             ExprKind::Const(value) => constant(value, self.expr, f),
-            ExprKind::Column { label, .. } => match (self.qualified, label.rsplit_once('.')) {
-                (false, Some((_, column))) if !label.ends_with(')') => f.write_str(column),
-                _ => f.write_str(label),
-            },
+            ExprKind::Column { label, .. } if self.qualified => f.write_str(label),
+            ExprKind::Column { label, .. } => f.write_str(own_name(label)),
             // It has the column's name.
             ExprKind::System { key, .. } => fmt::Display::fmt(&self.sub(key), f),
             ExprKind::Param(position) => write!(f, "${}", position + 1),

@@ -19,7 +19,7 @@ use crate::{
     types::{ColumnType, Datum, Scalar, Type, cast::CastContext},
 };
 
-pub use display::DisplayExpr;
+pub use display::{DisplayExpr, own_name};
 pub(super) use eval::{List, call};
 pub use part::Part;
 

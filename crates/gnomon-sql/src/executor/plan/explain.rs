@@ -1,6 +1,9 @@
 //! EXPLAIN: the nodes of a plan, in PostgreSQL's manner.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use gnomon_engine::Direction;
 
@@ -12,7 +15,7 @@ use crate::{
     catalog::model::Table,
     executor::{
         Expr, Measures,
-        expr::{DisplayExpr, Subquery},
+        expr::{DisplayExpr, ExprKind, Subquery, own_name},
     },
     functions::quote_ident,
 };
@@ -21,13 +24,13 @@ use crate::{
 pub fn explain(plan: &Plan, measures: &Measures) -> Node {
     let mut relations = 0;
     count_relations(plan, &mut relations);
-    Builder { qualified: relations > 1, seen: BTreeSet::new(), measures }.plan(plan)
+    Builder::new(relations > 1, measures).plan(plan)
 }
 
 /// The nodes of common table expressions, beneath a statement that is no plan.
 pub fn explain_tables(tables: &[Cte], measures: &Measures) -> Vec<Child> {
     measures.estimate_tables(tables);
-    Builder { qualified: true, seen: BTreeSet::new(), measures }.tables(tables)
+    Builder::new(true, measures).tables(tables)
 }
 
 fn count_relations(plan: &Plan, count: &mut usize) {
@@ -41,18 +44,82 @@ struct Builder<'a> {
     qualified: bool,
     /// The subqueries that have their nodes, by number.
     seen: BTreeSet<usize>,
+    /// The names of values that slots have.
+    slots: BTreeMap<usize, Arc<str>>,
     measures: &'a Measures,
 }
 
-impl Builder<'_> {
+/// The text of a condition. Operators bring their parentheses.
+fn in_parentheses(text: String) -> String {
+    if text.starts_with('(') { text } else { format!("({text})") }
+}
+
+impl<'a> Builder<'a> {
+    fn new(qualified: bool, measures: &'a Measures) -> Builder<'a> {
+        Builder { qualified, seen: BTreeSet::new(), slots: BTreeMap::new(), measures }
+    }
+
     fn text(&self, expr: &Expr) -> String {
-        let text = self.bare(expr);
-        // Operators bring their parentheses.
-        if text.starts_with('(') { text } else { format!("({text})") }
+        in_parentheses(self.bare(expr))
     }
 
     fn bare(&self, expr: &Expr) -> String {
-        DisplayExpr { expr, qualified: self.qualified }.to_string()
+        self.named_as(expr, self.qualified)
+    }
+
+    /// The text of a condition of a scan: of columns, those of the scan go by their own names, as in PostgreSQL.
+    fn of_scan(&self, expr: &Expr) -> NodeValue {
+        NodeValue::Text(in_parentheses(self.named_as(expr, false)))
+    }
+
+    /// The text of the conditions that a key is found by, its columns on the left.
+    fn of_key(&self, conditions: &[Expr]) -> NodeValue {
+        let mut parts = Vec::new();
+        conditions.iter().cloned().for_each(|condition| condition.split_and(&mut parts));
+        let texts: Vec<String> = parts.iter().map(|part| self.key_first(part)).collect();
+        NodeValue::Text(match &texts[..] {
+            [text] => in_parentheses(text.clone()),
+            texts => format!("({})", texts.join(" AND ")),
+        })
+    }
+
+    /// The text of a condition on a key, which stands on the left.
+    fn key_first(&self, condition: &Expr) -> String {
+        if let ExprKind::Call { function, args } = &condition.kind
+            && let [value, key] = &args[..]
+            && !value.has_columns()
+            && key.has_columns()
+            && let Some(operator) = function.operator().and_then(mirrored)
+        {
+            return format!("({} {operator} {})", self.named_as(key, false), self.named_as(value, false));
+        }
+        self.named_as(condition, false)
+    }
+
+    /// The text of an expression, values from outside of its row named as what they are.
+    fn named_as(&self, expr: &Expr, qualified: bool) -> String {
+        let is_known = |e: &Expr| matches!(&e.kind, ExprKind::Slot(slot) if self.slots.contains_key(slot));
+        if !expr.any(&is_known) {
+            return DisplayExpr { expr, qualified }.to_string();
+        }
+        let mut shown = expr.clone();
+        shown.replace(&mut |e| {
+            let label = match &e.kind {
+                ExprKind::Slot(slot) => self.slots.get(slot)?.clone(),
+                ExprKind::Column { label, .. } if !qualified => own_name(label).into(),
+                _ => return None,
+            };
+            Some(Expr::column(0, label, e.ty))
+        });
+        DisplayExpr { expr: &shown, qualified: true }.to_string()
+    }
+
+    /// Notes what slots have, by expressions of the row that sets them.
+    fn note_slots<'e>(&mut self, values: impl IntoIterator<Item = &'e (usize, Expr)>) {
+        for (slot, value) in values {
+            let name = self.named_as(value, true);
+            self.slots.insert(*slot, name.into());
+        }
     }
 
     fn list<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> NodeValue {
@@ -76,6 +143,9 @@ impl Builder<'_> {
     /// A plan with all that is beneath it. A node of PostgreSQL's also computes columns, and those that join or group
     /// rows also filter them: where there are plans of their own for that, they are a part of the node beneath.
     fn plan(&mut self, plan: &Plan) -> Node {
+        if let Plan::NestedLoop(join) = plan {
+            self.note_slots(&join.params);
+        }
         // The estimate of a node takes those beneath it along.
         let estimate = self.measures.estimate(plan);
         let mut node = match plan {
@@ -128,6 +198,7 @@ impl Builder<'_> {
     }
 
     fn subquery(&mut self, subquery: &Subquery, children: &mut Vec<Child>) {
+        self.note_slots(&subquery.args);
         let relationship = if subquery.correlated { "SubPlan" } else { "InitPlan" };
         let name = format!("{relationship} {}", subquery.id + 1);
         if let Some(keyed) = &subquery.keyed {
@@ -168,7 +239,7 @@ impl Builder<'_> {
                 title: on("Seq Scan on", node.table.name(), &node.alias),
                 kind: "Seq Scan",
                 objects: relation(node.table.name(), &node.alias),
-                details: self.filter(node.filter.as_ref()),
+                details: self.filter_of_scan(node.filter.as_ref()),
                 ..Node::default()
             },
             Plan::FunctionScan(node) => function_scan(node),
@@ -241,6 +312,10 @@ impl Builder<'_> {
         condition.map(|condition| ("Filter", NodeValue::Text(self.text(condition)))).into_iter().collect()
     }
 
+    fn filter_of_scan(&self, condition: Option<&Expr>) -> Vec<(&'static str, NodeValue)> {
+        condition.map(|condition| ("Filter", self.of_scan(condition))).into_iter().collect()
+    }
+
     fn join_filter(&self, condition: Option<&Expr>) -> Vec<(&'static str, NodeValue)> {
         condition
             .map(|condition| ("Join Filter", NodeValue::Text(self.text(condition))))
@@ -266,15 +341,14 @@ impl Builder<'_> {
                 };
                 let index = &access.index_of(table).name;
                 if !access.conditions.is_empty() {
-                    let condition = self.text(&Expr::and(access.conditions.clone()));
-                    details.push(("Index Cond", NodeValue::Text(condition)));
+                    details.push(("Index Cond", self.of_key(&access.conditions)));
                 }
                 let what = format!("Index Scan {backward}using {index} on");
                 let objects = vec![text("Scan Direction", direction), text("Index Name", index)];
                 ("Index Scan", on(&what, &table.name, &node.alias), objects)
             }
             Access::Address(access) => {
-                details.push(("TID Cond", NodeValue::Text(self.text(&access.condition))));
+                details.push(("TID Cond", self.of_scan(&access.condition)));
                 ("Tid Scan", on("Tid Scan on", &table.name, &node.alias), vec![])
             }
             Access::Current(cursor) => {
@@ -283,13 +357,25 @@ impl Builder<'_> {
                 ("Tid Scan", on("Tid Scan on", &table.name, &node.alias), vec![])
             }
         };
-        details.extend(self.filter(node.filter.as_ref()));
+        details.extend(self.filter_of_scan(node.filter.as_ref()));
         let is_point = matches!(&node.access, Access::Key(access) if access.point);
         let partitions = partitions(table, is_point || node.pruning.is_some());
         details.extend(partitions.map(|partitions| ("Partitions", NodeValue::Text(partitions))));
         objects.extend(relation(&table.name, &node.alias));
         Node { title, kind, objects, details, ..Node::default() }
     }
+}
+
+/// The operator that compares the same with its sides exchanged.
+fn mirrored(operator: &str) -> Option<&'static str> {
+    Some(match operator {
+        "=" => "=",
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        _ => return None,
+    })
 }
 
 /// True if PostgreSQL's node of such a plan can also filter its rows.
