@@ -677,7 +677,7 @@ fn long_work_ends_when_its_time_is_up() {
     }
     let statements = [
         "SELECT pg_sleep(1e300)".to_owned(),
-        format!("SELECT {long} LIKE '%' || {long} || 'b%'"),
+        format!("SELECT {long} LIKE '%' || repeat('a', 1500000) || 'b%'"),
         format!("SELECT position(convert_to({long} || 'b', 'utf8') IN convert_to({long} || {long}, 'utf8'))"),
         "SELECT array_agg(i) <@ array_agg(-i) FROM generate_series(1, 100000) AS i".to_owned(),
         "SELECT array_agg(-i) <@ (array_agg(i) || array_agg(-i)) FROM generate_series(1, 100000) i".to_owned(),
