@@ -3,7 +3,7 @@
 
 use crate::{Result, SqlError, SqlState};
 
-/// What a binary number has room for.
+/// The room of a binary number.
 struct Format {
     name: &'static str,
     /// The bits of its significand.

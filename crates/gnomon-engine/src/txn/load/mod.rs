@@ -97,7 +97,7 @@ struct Place<'c> {
     pause: Pause<'c>,
 }
 
-/// What may end the work, looked at now and then.
+/// The ends that others may set to the work, looked at now and then.
 struct Pause<'c> {
     interrupt: Option<&'c Interrupt>,
     shared: &'c Shared,

@@ -120,7 +120,7 @@ impl<'a> Constants<'a> {
             ExprKind::Param(position) => Ok(self.values.get(*position).cloned()),
             ExprKind::And(args) => self.first(args, |value| matches!(value, Datum::Bool(false))),
             ExprKind::Or(args) => self.first(args, |value| matches!(value, Datum::Bool(true))),
-            ExprKind::Coalesce(args) => self.first(args, |value| !value.is_null()),
+            ExprKind::Coalesce(args) => self.of_coalesce(args),
             ExprKind::Case { arms, otherwise } => self.of_case(arms, otherwise),
             ExprKind::Call { function, args } => {
                 let values = args.iter().map(|arg| self.of_expr(arg)).collect::<Result<Vec<_>>>()?;
@@ -146,7 +146,7 @@ impl<'a> Constants<'a> {
         })
     }
 
-    /// Computes arguments up to the one whose value makes the others needless. Returns that.
+    /// Computes operands of AND or OR up to the one whose value decides, whatever the others are. Returns that.
     fn first(&self, args: &[Expr], decides: impl Fn(&Datum) -> bool) -> Result<Option<Datum>> {
         for arg in args {
             if let Some(value) = self.of_expr(arg)? {
@@ -157,6 +157,22 @@ impl<'a> Constants<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Computes arguments up to one that is not NULL; it is the value if those before it are NULL for certain.
+    fn of_coalesce(&self, args: &[Expr]) -> Result<Option<Datum>> {
+        let mut is_certain = true;
+        for arg in args {
+            match self.of_expr(arg)? {
+                Some(Datum::Null) => {}
+                Some(value) => {
+                    self.has_computed.set(true);
+                    return Ok(Some(value).filter(|_| is_certain));
+                }
+                None => is_certain = false,
+            }
+        }
+        Ok(Some(Datum::Null).filter(|_| is_certain))
     }
 
     fn of_case(&self, arms: &[(Expr, Expr)], otherwise: &Expr) -> Result<Option<Datum>> {
